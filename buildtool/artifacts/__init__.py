@@ -1,0 +1,1 @@
+"""What was built: collected, stripped, read (ELF facts), listed in a manifest."""

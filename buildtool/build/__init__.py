@@ -1,0 +1,1 @@
+"""Configure with CMake, build with Ninja, prove that the options took effect."""

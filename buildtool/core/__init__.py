@@ -1,0 +1,1 @@
+"""The ground floor: errors, processes, files, locks, hashing, console. Knows nothing of TVM."""

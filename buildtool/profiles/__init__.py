@@ -1,0 +1,1 @@
+"""Named option sets rendered to config.cmake and checked against the tree's catalogue."""

@@ -1,0 +1,1 @@
+"""TVM's RPC tracker and servers: started, watched and cleaned up."""

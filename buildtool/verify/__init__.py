@@ -1,0 +1,1 @@
+"""Checks on artifacts and on a device, and the report."""
