@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from buildtool.core.types import Abi
@@ -81,6 +82,19 @@ class ArtifactSet:
     triple: str
     artifacts: tuple[Artifact, ...]
     manifest: Path
+    version: str = ""
+    """TVM's version, as its tree says."""
+    pin: str = ""
+    """Exactly which source, as ``kind:id``."""
+    tvm_ffi: bool = False
+    """Built from a tree with a tvm-ffi sub-project (relax era)."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    toolchain: Mapping[str, object] = field(default_factory=dict)
+    """``Toolchain.identity()`` of the build."""
+    source_dir: str = ""
+    """The tree and the build folder on the machine that built this: for the leak check and
+    for headers of smoke kernels. Not for release."""
+    build_dir: str = ""
 
     def find(self, name: str) -> Artifact | None:
         return next((a for a in self.artifacts if a.name == name), None)

@@ -1,1 +1,21 @@
-"""The typed model of buildtool.toml, precedence, and the lock file. Never reads the machine."""
+"""buildtool.toml: typed, every value knows where it came from."""
+
+from buildtool.settings.loading import load
+from buildtool.settings.model import (
+    BuildSettings,
+    DeviceSettings,
+    ProfileSettings,
+    Settings,
+    SourceSettings,
+    ToolchainSettings,
+)
+
+__all__ = [
+    "BuildSettings",
+    "DeviceSettings",
+    "ProfileSettings",
+    "Settings",
+    "SourceSettings",
+    "ToolchainSettings",
+    "load",
+]

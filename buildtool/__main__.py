@@ -1,0 +1,5 @@
+"""``python -m buildtool``."""
+
+from buildtool.cli.main import run
+
+run()
