@@ -1,0 +1,3 @@
+#include <tvm/runtime/base.h>
+
+int MiniTVMKallocAlignment() { return TVM_KALLOC_ALIGNMENT; }

@@ -1,0 +1,1 @@
+"""The command-line driver of the miniature: only its presence counts."""

@@ -1,0 +1,3 @@
+#include <tvm/runtime/base.h>
+
+MINITVM_API int MiniTVMGraphExecutorExists() { return 1; }

@@ -1,0 +1,3 @@
+"""Version of the miniature: it has the shape of a TVM of the relay era."""
+
+__version__ = "0.19.0"
