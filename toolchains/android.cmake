@@ -3,6 +3,16 @@
 # buildtool passes the values as cache variables. To use this file by hand:
 #   cmake -DCMAKE_TOOLCHAIN_FILE=android.cmake -DANDROID_NDK=/path/to/ndk \
 #         -DANDROID_ABI=arm64-v8a -DANDROID_PLATFORM=android-28 -DANDROID_STL=c++_shared ...
+
+# Whole-project checks such as check_ipo_supported() read this file with no cache
+# variables; the environment of this cmake process carries the values to them.
+foreach(name IN ITEMS ANDROID_NDK ANDROID_ABI ANDROID_PLATFORM ANDROID_STL BUILDTOOL_MAX_PAGE_SIZE)
+  if(DEFINED ${name})
+    set(ENV{_BUILDTOOL_${name}} "${${name}}")
+  elseif(DEFINED ENV{_BUILDTOOL_${name}})
+    set(${name} "$ENV{_BUILDTOOL_${name}}")
+  endif()
+endforeach()
 if(NOT ANDROID_NDK)
   message(FATAL_ERROR "set ANDROID_NDK to the folder of an Android NDK")
 endif()
@@ -21,7 +31,6 @@ if(BUILDTOOL_ANDROID_INCLUDED)
   return()
 endif()
 set(BUILDTOOL_ANDROID_INCLUDED TRUE)
-list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES ANDROID_NDK BUILDTOOL_MAX_PAGE_SIZE)
 
 # The NDK's file sets the target by CMAKE_<LANG>_COMPILER_TARGET only. Autotools
 # sub-builds (libbacktrace) get CC and CFLAGS and would build for the host, so it
