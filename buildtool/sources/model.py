@@ -38,6 +38,8 @@ class CatalogueOption:
     default: str | None = None
     config_default: str | None = None
     consumed_in: tuple[str, ...] = ()
+    condition: str = ""
+    """The declaration's IF clause: the option exists only while it holds."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Capabilities:
     """What the tree's own files show that it can do; never derived from a version number."""
 
     targets: frozenset[str]
-    """Buildable targets among tvm_runtime, tvm_rpc, rtvm, tvm."""
+    """Buildable targets among tvm_runtime, tvm_rpc, rtvm, tvm, tvm_compiler."""
     tvm_ffi: bool
     """Has a tvm-ffi sub-project: the runtime needs libtvm_ffi.so beside it."""
     graph_executor: bool
@@ -84,3 +86,5 @@ class TvmSource:
     version: str
     catalogue: Catalogue
     capabilities: Capabilities
+    notes: tuple[str, ...] = ()
+    """Remarks on the tree that a person should see before building."""
