@@ -16,6 +16,7 @@ from buildtool.core.console import screen
 from buildtool.core.errors import ConfigError, did_you_mean, unknown
 from buildtool.settings import reader
 from buildtool.settings.model import BuildSettings, DeviceSettings, Settings, SettingsFile
+from buildtool.settings.problems import raise_all
 
 PREFIX = "BUILDTOOL_"
 # Variables of buildtool that are no settings.
@@ -55,7 +56,7 @@ def load(
     for dotted, value, origin in (*_from_environment(variables, loader), *_from_flags(flags)):
         loader.overlay(tree, dotted, value, origin)
     loader.make_absolute(tree, cwd=here, env=variables)
-    loader.raise_problems()
+    raise_all(loader.problems, "problems in the settings")
     plain = msgspec.convert(tree, SettingsFile)
     return Settings(
         source=plain.source,
@@ -154,15 +155,6 @@ class _Loader:
         self.origins: dict[str, str] = {}
         self.problems: list[ConfigError] = []
         self.document: reader.Document | None = None
-
-    def raise_problems(self) -> None:
-        if len(self.problems) == 1:
-            raise self.problems[0]
-        if self.problems:
-            details = []
-            for problem in self.problems:
-                details += [problem.what, *(f"  {line.strip()}" for line in problem.lines()[1:])]
-            raise ConfigError(f"{len(self.problems)} problems in the settings", details=details)
 
     def check_table(self, struct: type[msgspec.Struct], data: Any, key: tuple[str, ...]) -> dict[str, Any]:
         """The valid values of one table of the file; problems and origins are noted."""

@@ -1,0 +1,163 @@
+"""From a profile's name to the finished config.cmake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from buildtool.core.errors import ConfigError
+from buildtool.core.types import Option
+from buildtool.profiles import blocks, proofs, rendering, validate
+from buildtool.profiles.builtin import Definition, define
+from buildtool.profiles.model import Profile
+from buildtool.settings.model import Settings
+from buildtool.settings.problems import raise_all
+from buildtool.sources.model import TvmSource
+
+if TYPE_CHECKING:
+    from buildtool.toolchains.clml import ClmlSdk
+    from buildtool.toolchains.model import Toolchain
+
+# Targets that capabilities tell of; any other name is passed on to the build as it is.
+_KNOWN_TARGETS = ("tvm", "tvm_runtime", "tvm_rpc", "rtvm")
+
+
+def resolve(
+    name: str,
+    source: TvmSource,
+    settings: Settings,
+    *,
+    sets: Sequence[str] = (),
+    toolchain: Toolchain | None = None,
+    clml: ClmlSdk | None = None,
+) -> Profile:
+    """The profile fitted to this tree, with its config.cmake.
+
+    ``sets`` are ``NAME=VALUE`` texts of --set; they win over the settings, which win
+    over the profile. The text depends on the arguments alone. Without ``toolchain``
+    (only looking) the target triple is the ABI's usual one. Raises ConfigError that
+    lists everything wrong with what the user asked for.
+    """
+    definition = define(name, settings)
+    asked, notes = _asked_options(definition, source, settings, sets)
+    targets = _targets(definition, source, settings, notes)
+    recorder = rendering.Recorder(source, name, asked)
+    own_clml = asked["USE_CLML"].value if "USE_CLML" in asked else None
+    context = blocks.context(
+        definition, source, settings, toolchain=toolchain, clml=clml, clml_value=own_clml
+    )
+    text = rendering.render(
+        definition.base.name, {"profile": name, "version": source.version, **context}, recorder
+    )
+    linux = toolchain.system == "Linux" if toolchain else definition.toolchain != "ndk"
+    values = {option.name: option.value for option in recorder.options}
+    return Profile(
+        name=name,
+        toolchain=definition.toolchain,
+        abi=definition.abi,
+        targets=targets,
+        options=tuple(recorder.options),
+        notes=(*notes, *recorder.notes),
+        text=text,
+        expected_defines=proofs.expected_defines(values, source, linux=linux, clml=clml),
+    )
+
+
+def _asked_options(
+    definition: Definition, source: TvmSource, settings: Settings, sets: Sequence[str]
+) -> tuple[dict[str, Option], list[str]]:
+    """What the user asks for, by its name in this tree, checked; and notes about it."""
+    problems: list[ConfigError] = []
+    notes: list[str] = []
+    asked: dict[str, Option] = {}
+    for layer in (*_settings_layers(definition, settings), _set_layer(sets, problems)):
+        seen: dict[str, str] = {}
+        for option, where in layer:
+            twin = seen.setdefault(option.name.lower(), option.name)
+            if twin != option.name:
+                problems.append(
+                    ConfigError(f"{twin} and {option.name} differ only in case", where=where, fix="keep one")
+                )
+            problem = validate.check_name(option.name, source, where) or validate.check_value(
+                option, source, cross=definition.cross, where=where
+            )
+            if problem:
+                problems.append(problem)
+                continue
+            actual = validate.name_in(source, option.name)
+            assert actual is not None
+            if actual != option.name:
+                notes.append(f"{option.name} is called {actual} in this tree")
+            if actual == "USE_LLVM" and definition.cross and not validate.is_off(option.value):
+                notes.append("USE_LLVM must name the llvm-config of an LLVM built for the target")
+            asked[actual] = Option(actual, option.value, option.origin)
+    raise_all(problems, f"problems in the options of profile {definition.name}")
+    return asked, notes
+
+
+Layer = list[tuple[Option, str]]
+
+
+def _settings_layers(definition: Definition, settings: Settings) -> list[Layer]:
+    """Each [profiles.NAME.options] that holds, with the exact place of every option for errors.
+
+    The options' own origin leaves out file and line: it goes into the rendered file,
+    which must not change when the settings file is moved or other lines are added.
+    """
+    return [
+        [
+            (
+                Option(option, validate.normal(value), f"buildtool.toml [profiles.{profile}.options]"),
+                settings.origin(f"profiles.{profile}.options.{option}"),
+            )
+            for option, value in layer.options.items()
+        ]
+        for profile, layer in definition.layers
+    ]
+
+
+def _set_layer(sets: Sequence[str], problems: list[ConfigError]) -> Layer:
+    layer: Layer = []
+    names: set[str] = set()
+    for text in sets:
+        name, equals, value = text.partition("=")
+        where = f"--set {text}"
+        if not equals or not name:
+            problems.append(ConfigError(f"--set takes NAME=VALUE, not {text!r}"))
+        elif name in names:
+            problems.append(ConfigError(f"--set gives {name} twice", where=where, fix="keep one"))
+        else:
+            layer.append((Option(name, validate.normal(value), "--set"), where))
+        names.add(name)
+    return layer
+
+
+def _targets(
+    definition: Definition, source: TvmSource, settings: Settings, notes: list[str]
+) -> tuple[str, ...]:
+    """The build targets: the user's as they are, the profile's own as far as this tree has them."""
+    have = source.capabilities.targets
+    if definition.asked_targets is not None:
+        profile, targets = definition.asked_targets
+        missing = [t for t in targets if t in _KNOWN_TARGETS and t not in have]
+        if missing or not targets:
+            raise ConfigError(
+                f"this TVM ({source.version}) has no target {', '.join(missing)}"
+                if missing
+                else "no targets",
+                where=settings.origin(f"profiles.{profile}.targets"),
+                expected=f"among {', '.join(sorted(have))}",
+            )
+        return tuple(dict.fromkeys(targets))
+    kept = tuple(target for target in definition.base.targets if target in have)
+    notes.extend(
+        f"target {t} is left out: this tree has none" for t in definition.base.targets if t not in have
+    )
+    if not kept:
+        raise ConfigError(
+            f"this TVM ({source.version}) has none of the targets of profile {definition.name}",
+            where=str(source.root),
+            expected=", ".join(definition.base.targets),
+            found=", ".join(sorted(have)) or "no target",
+        )
+    return kept
