@@ -1,6 +1,6 @@
 """buildtool.toml: typed, every value knows where it came from."""
 
-from buildtool.settings.loading import load
+from buildtool.settings.loading import flatten, load
 from buildtool.settings.model import (
     BuildSettings,
     DeviceSettings,
@@ -17,5 +17,6 @@ __all__ = [
     "Settings",
     "SourceSettings",
     "ToolchainSettings",
+    "flatten",
     "load",
 ]

@@ -81,6 +81,24 @@ def scalar_keys() -> dict[str, Any]:
     return keys
 
 
+def flatten(settings: Settings) -> dict[str, object]:
+    """Every value that is set, by dotted key, in the file's order."""
+    flat: dict[str, object] = {}
+
+    def add(prefix: str, value: object) -> None:
+        if isinstance(value, msgspec.Struct):
+            value = msgspec.structs.asdict(value)
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                add(f"{prefix}.{key}", inner)
+        elif value is not None:
+            flat[prefix] = value
+
+    for section in SettingsFile.__struct_fields__:
+        add(section, getattr(settings, section))
+    return flat
+
+
 def plain_type(hint: Any) -> Any:
     """The type inside ``Annotated``."""
     return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint

@@ -37,10 +37,9 @@ class SourceSettings(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = None
     sha256: Annotated[
-        str | None,
+        Annotated[str, Meta(pattern="^[0-9a-fA-F]{64}$")] | None,
         Meta(
             description="Digest that the sdist or archive must have, 64 hex digits.",
-            extra_json_schema={"pattern": "^[0-9a-fA-F]{64}$"},
             examples=["0" * 64],
         ),
     ] = None

@@ -1,0 +1,167 @@
+"""``buildtool profile``: look at profiles, render their config.cmake, check them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from buildtool.core.console import print_json, print_table, screen
+from buildtool.core.errors import CheckFailed, UsageError
+
+if TYPE_CHECKING:
+    from buildtool.profiles import Profile
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="List, show, render and check config.cmake profiles.\n\nExample: buildtool profile render android",
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A profile; see `buildtool profile list`.")]
+SourceFlag = Annotated[
+    str | None, typer.Option("--source", metavar="SPEC", help="The TVM tree; default: the settings'.")
+]
+SettingsFlag = Annotated[
+    Path | None, typer.Option("--settings", metavar="FILE", help="Default: buildtool.toml here or above.")
+]
+SetFlag = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set a TVM option; repeatable.")
+]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
+
+
+@app.command("list")
+def list_profiles(settings: SettingsFlag = None, as_json: JsonFlag = False) -> None:
+    """List the built-in profiles and those of the settings.
+
+    Example: buildtool profile list
+    """
+    from buildtool.profiles import names
+    from buildtool.profiles.builtin import define
+    from buildtool.settings import load
+
+    loaded = load(settings)
+    rows = []
+    for name in names(loaded):
+        definition = define(name, loaded)
+        about = definition.base.doc if definition.base.name == name else f"from {definition.base.name}"
+        abi = definition.abi.value if definition.abi else "this machine"
+        rows.append({"name": name, "toolchain": definition.toolchain, "abi": abi, "about": about})
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(None, ("name", "toolchain", "abi", "about"), [tuple(row.values()) for row in rows])
+
+
+@app.command()
+def show(
+    name: Name,
+    source: SourceFlag = None,
+    settings: SettingsFlag = None,
+    sets: SetFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what a profile sets for a TVM tree, who asked for it, and what is left out.
+
+    Example: buildtool profile show android --source ~/tvm
+    """
+    profile = _resolve(name, source, settings, sets)
+    if as_json:
+        print_json(_as_dict(profile))
+        return
+    print_table(
+        f"{profile.name}: targets {', '.join(profile.targets)}",
+        ("option", "value", "from"),
+        [(o.name, o.value, o.origin) for o in profile.options],
+    )
+    for note in profile.notes:
+        screen.info(note)
+
+
+@app.command()
+def render(
+    name: Name,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here; default: stdout.")
+    ] = None,
+    source: SourceFlag = None,
+    settings: SettingsFlag = None,
+    sets: SetFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Render a profile's config.cmake.
+
+    Example: buildtool profile render linux-aarch64 --source ~/tvm -o config.cmake
+    """
+    from buildtool.core.files import atomic_write
+
+    profile = _resolve(name, source, settings, sets)
+    if output is not None:
+        atomic_write(output, profile.text)
+        screen.info(f"wrote {output}")
+    if as_json:
+        print_json(_as_dict(profile))
+    elif output is None:
+        print(profile.text, end="")
+
+
+@app.command()
+def check(
+    name: Name,
+    source: SourceFlag = None,
+    settings: SettingsFlag = None,
+    sets: SetFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check a profile against a TVM tree and let CMake read every rendered value back.
+
+    Ends with 2 when an option is refused, with 1 when CMake reads another value.
+
+    Example: buildtool profile check android --source ~/tvm --set USE_KALLOC_ALIGNMENT=64
+    """
+    from buildtool.profiles.readback import read_back
+
+    profile = _resolve(name, source, settings, sets)
+    seen = read_back(profile.text, [option.name for option in profile.options])
+    wrong = [f"{o.name}: rendered {o.value!r}, read {seen[o.name]!r}" for o in profile.options]
+    wrong = [line for line, o in zip(wrong, profile.options, strict=True) if seen[o.name] != o.value]
+    if wrong:
+        raise CheckFailed(f"CMake reads {len(wrong)} values differently", details=wrong)
+    if as_json:
+        print_json({"ok": True, **_as_dict(profile)})
+        return
+    for note in profile.notes:
+        screen.info(note)
+    print(f"{profile.name}: {len(profile.options)} options, read back by CMake as they were meant")
+
+
+def _resolve(name: str, source: str | None, settings: Path | None, sets: list[str] | None) -> Profile:
+    import os
+
+    from buildtool import sources
+    from buildtool.profiles import resolve
+    from buildtool.settings import load
+
+    loaded = load(settings, flags={"source.spec": source})
+    spec = loaded.source.spec or sources.default_spec(Path.cwd(), os.environ)
+    if spec is None:
+        raise UsageError(
+            "no TVM tree is named", fix="give --source SPEC, or set spec under [source] in buildtool.toml"
+        )
+    tree = sources.open_source(spec, sha256=loaded.source.sha256)
+    return resolve(name, tree, loaded, sets=sets or ())
+
+
+def _as_dict(profile: Profile) -> dict[str, object]:
+    return {
+        "name": profile.name,
+        "toolchain": profile.toolchain,
+        "abi": profile.abi.value if profile.abi else None,
+        "targets": list(profile.targets),
+        "options": [{"name": o.name, "value": o.value, "origin": o.origin} for o in profile.options],
+        "notes": list(profile.notes),
+        "text": profile.text,
+    }
