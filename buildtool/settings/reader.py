@@ -74,7 +74,8 @@ def read(path: Path) -> Document:
     except tomllib.TOMLDecodeError as exc:
         message = str(exc)
         match = _POSITION.search(message)
-        place = f"{match.group(1)}:{match.group(2)}" if match else f"{text.count(chr(10)) + 1}:1"
+        rows = text.split("\n")
+        place = f"{match.group(1)}:{match.group(2)}" if match else f"{len(rows)}:{len(rows[-1]) + 1}"
         reason = message[: match.start()].strip() if match else message
         raise ConfigError(f"not valid TOML: {reason}", where=f"{path}:{place}") from exc
     return Document(path, data, _key_lines(text))
