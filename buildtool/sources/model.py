@@ -41,6 +41,16 @@ class CatalogueOption:
     condition: str = ""
     """The declaration's IF clause: the option exists only while it holds."""
 
+    @property
+    def kind(self) -> str:
+        """How the tree knows it: declared, defaulted (in config.cmake, and read), consumed (only read)
+        or stale (a default that nothing reads)."""
+        if self.declared:
+            return "declared"
+        if self.config_default is not None:
+            return "defaulted" if self.consumed_in else "stale"
+        return "consumed"
+
 
 @dataclass(frozen=True)
 class Catalogue:

@@ -25,8 +25,6 @@ _VERSION_TOML = re.compile(r"""^version\s*=\s*["']([^"']+)["']""", re.MULTILINE)
 _VERSION_H = re.compile(r"""^#define\s+TVM_VERSION\s+"([^"]+)\"""", re.MULTILINE)
 _SUBMODULE_PATH = re.compile(r"^\s*path\s*=\s*(.+?)\s*$", re.MULTILINE)
 _MINIMUM = re.compile(r"(\d+)\.(\d+)")
-_HERE = re.compile(r"\$\{(?:CMAKE_CURRENT_SOURCE_DIR|CMAKE_CURRENT_LIST_DIR)\}")
-_TOP = re.compile(r"\$\{(?:CMAKE_SOURCE_DIR|PROJECT_SOURCE_DIR)\}")
 
 
 def read_tree(root: Path) -> tuple[str, Catalogue, Capabilities]:
@@ -86,7 +84,7 @@ def read_capabilities(root: Path, files: Iterable[CMakeFile], catalogue: Catalog
                 made.add(words[0])
             elif command.name == "add_subdirectory" and words and file.name == "CMakeLists.txt":
                 entered.add(words[0].rstrip("/"))
-    targets = {name for name in ("tvm", "tvm_compiler", "tvm_runtime") if name in made}
+    targets = made & {"tvm", "tvm_compiler", "tvm_runtime"}
     for name, folder in (("tvm_rpc", "apps/cpp_rpc"), ("rtvm", "apps/cpp_rtvm")):
         # CMake may still name a folder that the tree no longer has.
         if name in made and folder in entered and (root / folder / "CMakeLists.txt").is_file():
@@ -192,7 +190,12 @@ def _cmake4_notes(root: Path, files: Iterable[CMakeFile]) -> Iterator[str]:
                 )
             if command.name != "add_subdirectory" or not words:
                 continue
-            target = folder / _TOP.sub(lambda _: str(root), _HERE.sub(lambda _: str(folder), words[0]))
+            place = words[0]
+            for variable in ("CMAKE_CURRENT_SOURCE_DIR", "CMAKE_CURRENT_LIST_DIR"):
+                place = place.replace(f"${{{variable}}}", str(folder))
+            for variable in ("CMAKE_SOURCE_DIR", "PROJECT_SOURCE_DIR"):
+                place = place.replace(f"${{{variable}}}", str(root))
+            target = folder / place
             child = target / "CMakeLists.txt"
             if "${" in str(target):
                 continue  # its place depends on other variables
