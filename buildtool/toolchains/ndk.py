@@ -93,11 +93,8 @@ def candidates(
     if explicit:
         yield NdkCandidate(_absolute(explicit), "--ndk")
     if settings is not None and settings.toolchains.ndk:
-        root = settings.path("toolchains.ndk")
-        yield NdkCandidate(
-            _absolute(root or settings.toolchains.ndk),
-            f"toolchains.ndk ({settings.origin('toolchains.ndk')})",
-        )
+        origin = f"toolchains.ndk ({settings.origin('toolchains.ndk')})"
+        yield NdkCandidate(_absolute(settings.toolchains.ndk), origin)
     for name in VARIABLES:
         if env.get(name):
             yield NdkCandidate(_absolute(env[name]), f"environment variable {name}")
