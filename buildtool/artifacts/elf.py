@@ -50,8 +50,9 @@ def read_elf(path: Path) -> ElfFacts:
     except Exception as exc:
         # pyelftools answers damage with whatever its parser stumbled over
         # (construct errors, KeyError, AttributeError, struct.error, ...).
+        seen = str(exc) if isinstance(exc, _Damaged) else f"{type(exc).__name__}: {exc}"
         raise BuildFailed(
-            f"damaged ELF file: {type(exc).__name__}: {exc}",
+            f"damaged ELF file: {seen}",
             where=str(path),
             fix="build or copy the file again",
         ) from exc
@@ -158,7 +159,7 @@ def _symbols(elf: Any) -> tuple[frozenset[str], frozenset[str]]:
     from elftools.elf.sections import SymbolTableSection
 
     table = elf.get_section_by_name(".dynsym")
-    if table is None:
+    if table is None or table["sh_type"] == "SHT_NOBITS":  # a split-off debug file keeps none
         return frozenset(), frozenset()
     if not isinstance(table, SymbolTableSection):
         raise _Damaged(".dynsym is no symbol table")

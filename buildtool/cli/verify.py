@@ -1,0 +1,164 @@
+"""``buildtool verify``: prove that the built files are right and run on a device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from buildtool.core.console import print_table, screen
+from buildtool.core.errors import BuildtoolError, UsageError
+
+if TYPE_CHECKING:
+    from buildtool.artifacts import ArtifactSet
+    from buildtool.devices.base import Device
+    from buildtool.settings import Settings
+    from buildtool.toolchains.model import Toolchain
+    from buildtool.verify import Report, Result
+
+
+def verify(
+    dist: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[DIST]", help="Folder with manifest.json. Default: --profile's, or the newest."
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME", help="Verify this profile's last build.")
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option("--device", metavar="SPEC", help="qemu, none, adb:SERIAL, ssh:USER@HOST, or a label."),
+    ] = "qemu",
+    host_python: Annotated[
+        Path | None,
+        typer.Option("--host-python", metavar="PY", help="Interpreter that has tvm. Default: this one."),
+    ] = None,
+    models: Annotated[
+        list[Path] | None,
+        typer.Option("--model", metavar="LIB", help="A compiled model library to check too; repeatable."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="ID", help="Run only this check.")
+    ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option("--skip", metavar="ID", help="Leave this check out.")
+    ] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="List the checks and end.")] = False,
+    settings: Annotated[
+        Path | None, typer.Option("--settings", metavar="FILE", help="Default: buildtool.toml here or above.")
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Write the report as JUnit XML too.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON on stdout.")] = False,
+) -> int:
+    """Prove that the built files are right and run on a device: checks, numbers, a report.
+
+    Exit code 1 when a check failed or when nothing passed. A check that could
+    not look is SKIP, with the reason.
+
+    Example: buildtool verify --profile linux-aarch64 --device qemu --junit report.xml
+    """
+    from buildtool import settings as settings_room
+    from buildtool.artifacts import load
+    from buildtool.verify import report as reports
+    from buildtool.verify import select
+
+    chosen = select(only or (), skip or ())
+    if show_list:
+        rows = [(c.id, c.title, ", ".join(sorted(c.needs))) for c in chosen]
+        print_table(None, ("check", "title", "needs"), rows)
+        return 0
+    loaded = settings_room.load(settings)
+    artifacts = load(dist or _last_dist(loaded, profile))
+    report = _run(artifacts, loaded, device, host_python, models or [], only or [], skip or [])
+    if junit is not None:
+        reports.write_junit(report, junit)
+    if as_json:
+        reports.show_json(report)
+    else:
+        reports.show(report)
+    return 0 if report.ok else 1
+
+
+def _last_dist(settings: Settings, profile: str | None) -> Path:
+    """The newest folder below the build folder's dist, of ``profile`` when that is named."""
+    from buildtool.artifacts.store import MANIFEST
+    from buildtool.build.layout import build_root
+
+    below = build_root(settings) / "dist"
+    found = [m for m in below.glob(f"*/{MANIFEST}") if profile is None or _profile_of(m) == profile]
+    if not found:
+        raise UsageError(
+            "nothing built to verify" + (f" for the profile {profile}" if profile else ""),
+            where=str(below),
+            fix=f"build first: buildtool build {profile or 'PROFILE'}, or name the folder",
+        )
+    return max(found, key=lambda m: m.stat().st_mtime).parent
+
+
+def _profile_of(manifest: Path) -> object:
+    from buildtool.core.files import read_json
+
+    data = read_json(manifest)
+    return data.get("profile") if isinstance(data, dict) else None
+
+
+def _run(
+    artifacts: ArtifactSet,
+    settings: Settings,
+    device_spec: str,
+    host_python: Path | None,
+    models: list[Path],
+    only: list[str],
+    skip: list[str],
+) -> Report:
+    from buildtool.verify import verify as run_checks
+
+    screen.step(f"verify {artifacts.profile} {artifacts.abi.value} in {artifacts.root}")
+    toolchain, no_toolchain = _toolchain(artifacts, settings)
+    device, no_device = _device(device_spec, settings, toolchain)
+    try:
+        return run_checks(
+            artifacts,
+            toolchain,
+            device,
+            host_python=host_python,
+            models=models,
+            only=only,
+            skip=skip,
+            no_device=no_device,
+            no_toolchain=no_toolchain,
+            on_result=_tell,
+        )
+    finally:
+        if device is not None:
+            device.close()
+
+
+def _tell(result: Result) -> None:
+    screen.trace(f"{result.outcome.status.value} {result.id} {result.subject}: {result.outcome.measured}")
+
+
+def _toolchain(artifacts: ArtifactSet, settings: Settings) -> tuple[Toolchain | None, str]:
+    """The toolchain named in the manifest, or None and why not."""
+    from buildtool.toolchains import find
+
+    name, level = str(artifacts.toolchain.get("name")), artifacts.toolchain.get("api_level")
+    try:
+        api_level = level if isinstance(level, int) else None
+        return find(name, settings=settings, abi=artifacts.abi, api_level=api_level), ""
+    except BuildtoolError as exc:
+        return None, f"the toolchain {name} that built these files was not found: {exc.what}"
+
+
+def _device(spec: str, settings: Settings, toolchain: Toolchain | None) -> tuple[Device | None, str]:
+    """The device, or None and why not. A named device that can't be reached is an error."""
+    if spec == "none":
+        return None, "no device was asked for (--device none)"
+    from buildtool.devices import open_device
+
+    return open_device(spec, settings=settings, toolchain=toolchain), ""
