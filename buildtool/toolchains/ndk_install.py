@@ -254,7 +254,7 @@ def unpack(packed: Path, root: Path, revision: str, on_progress: Progress | None
     """
     with zipfile.ZipFile(packed) as bundle, atomic_dir(root) as work:
         entries = _checked_entries(bundle, packed)
-        total = sum(info.file_size for _, info in entries)
+        total = sum(info.file_size for _, info in entries if not _is_link(info))
         free = shutil.disk_usage(work).free
         if total > free:
             raise BuildFailed(
