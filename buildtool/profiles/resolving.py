@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from buildtool.toolchains.model import Toolchain
 
 # Targets that capabilities tell of; any other name is passed on to the build as it is.
-_KNOWN_TARGETS = ("tvm", "tvm_runtime", "tvm_rpc", "rtvm")
+_KNOWN_TARGETS = ("tvm", "tvm_compiler", "tvm_runtime", "tvm_rpc", "rtvm")
 
 
 def resolve(
@@ -149,9 +149,12 @@ def _targets(
                 expected=f"among {', '.join(sorted(have))}",
             )
         return tuple(dict.fromkeys(targets))
-    kept = tuple(target for target in definition.base.targets if target in have)
+    # Newer trees build the compiler as tvm_compiler; their tvm links over the others' files.
+    compiler = "tvm_compiler" if "tvm_compiler" in have else "tvm"
+    wanted = [compiler if target == "tvm" else target for target in definition.base.targets]
+    kept = tuple(target for target in wanted if target in have)
     notes.extend(
-        f"target {t} is left out: this tree has none" for t in definition.base.targets if t not in have
+        f"target {target} is left out: this tree has none" for target in wanted if target not in have
     )
     if not kept:
         raise ConfigError(
