@@ -8,16 +8,8 @@ from pathlib import Path
 
 from buildtool.artifacts import ElfFacts, read_elf
 from buildtool.core.errors import BuildFailed
-from buildtool.core.types import Abi
 from buildtool.toolchains.model import Toolchain
-
-_ANDROID_TRIPLES = {
-    Abi.ARM64: "aarch64-linux-android",
-    Abi.ARM32: "arm-linux-androideabi",
-    Abi.X86_64: "x86_64-linux-android",
-    Abi.X86: "i686-linux-android",
-    Abi.RISCV64: "riscv64-linux-android",
-}
+from buildtool.toolchains.ndk_layout import SYSROOT_TRIPLE
 
 
 @dataclass
@@ -58,7 +50,7 @@ def android_stub_folder(toolchain: Toolchain) -> Path | None:
     """The NDK's stub libraries for the toolchain's ABI and API level."""
     if toolchain.api_level is None:
         return None
-    below = Path("usr") / "lib" / _ANDROID_TRIPLES[toolchain.abi] / str(toolchain.api_level)
+    below = Path("usr") / "lib" / SYSROOT_TRIPLE[toolchain.abi] / str(toolchain.api_level)
     roots = [toolchain.sysroot] if toolchain.sysroot else []
     if toolchain.root is not None:
         roots += sorted(toolchain.root.glob("toolchains/llvm/prebuilt/*/sysroot"))

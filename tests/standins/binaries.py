@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from buildtool.artifacts import Artifact, ArtifactSet, read_elf
+from buildtool.build.model import BuildPlan, BuildResult, Launcher
 from buildtool.core.files import sha256_file
-from buildtool.core.types import Abi
+from buildtool.core.types import Abi, Option
+from buildtool.profiles.model import Profile
+from buildtool.sources.model import Capabilities, Catalogue, Pin, TvmSource
 from buildtool.toolchains.model import Toolchain
 
 HOST_CC = "gcc"
@@ -104,3 +107,18 @@ def artifact_set(toolchain: Toolchain, *artifacts: Artifact, **changes: object) 
         "toolchain": toolchain.identity(),
     }
     return ArtifactSet(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def build_result(toolchain: Toolchain, build_dir: Path, *outputs: Path) -> BuildResult:
+    """A build that left ``outputs``, of a tree called 0.25.dev0."""
+    capabilities = Capabilities(frozenset({"tvm_runtime"}), True, False, True, False, False, False)
+    source = TvmSource(
+        Path("/src/tvm"), "sdist:x==1", Pin("sdist", "feed"), "0.25.dev0", Catalogue(), capabilities
+    )
+    profile = Profile(
+        "demo", "host", toolchain.abi, ("tvm_runtime",), (Option("USE_RPC", "ON", "test"),), (), ""
+    )
+    plan = BuildPlan(
+        source, toolchain, profile, build_dir, "Release", Launcher("none"), 1, Path("cmake"), Path("ninja")
+    )
+    return BuildResult(plan, True, 1, 0.1, outputs, (), build_dir / "log")

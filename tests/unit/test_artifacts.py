@@ -9,29 +9,12 @@ from pathlib import Path
 import pytest
 
 from buildtool.artifacts import collect, load, read_elf
-from buildtool.build.model import BuildPlan, BuildResult, Launcher
+from buildtool.build.model import BuildResult
 from buildtool.core.errors import BuildFailed, UsageError
-from buildtool.core.types import Abi, Option
-from buildtool.profiles.model import Profile
-from buildtool.sources.model import Capabilities, Catalogue, Pin, TvmSource
-from buildtool.toolchains.model import Toolchain
-from tests.standins.binaries import ADD, ARM_CC, compile_c, compiler, host_toolchain
+from buildtool.core.types import Abi
+from tests.standins.binaries import ADD, ARM_CC, build_result, compile_c, compiler, host_toolchain
 
 USE_ADD = "int add(int, int); int main(void) { return add(1, -1); }\n"
-
-
-def _result(toolchain: Toolchain, build_dir: Path, *outputs: Path) -> BuildResult:
-    capabilities = Capabilities(frozenset({"tvm_runtime"}), True, False, True, False, False, False)
-    source = TvmSource(
-        Path("/src/tvm"), "sdist:x==1", Pin("sdist", "feed"), "0.25.dev0", Catalogue(), capabilities
-    )
-    profile = Profile(
-        "demo", "host", toolchain.abi, ("tvm_runtime",), (Option("USE_RPC", "ON", "test"),), (), ""
-    )
-    plan = BuildPlan(
-        source, toolchain, profile, build_dir, "Release", Launcher("none"), 1, Path("cmake"), Path("ninja")
-    )
-    return BuildResult(plan, True, 1, 0.1, outputs, (), build_dir / "log")
 
 
 @pytest.fixture
@@ -40,7 +23,7 @@ def build(tmp_path: Path) -> BuildResult:
     folder = tmp_path / "build"
     library = compile_c(folder, "libadd.so", ADD, "-g")
     program = compile_c(folder, "prog", USE_ADD, "-g", f"-L{folder}", "-ladd")
-    return _result(host_toolchain(), folder, program, library)
+    return build_result(host_toolchain(), folder, program, library)
 
 
 def test_collects_what_was_built(build: BuildResult, tmp_path: Path) -> None:
@@ -90,7 +73,7 @@ def test_without_strip_the_files_are_the_builds_own(build: BuildResult, tmp_path
 
 def test_no_debug_information_no_debug_file(tmp_path: Path) -> None:
     library = compile_c(tmp_path / "build", "libadd.so", ADD)
-    found = collect(_result(host_toolchain(), tmp_path / "build", library), tmp_path / "dist")
+    found = collect(build_result(host_toolchain(), tmp_path / "build", library), tmp_path / "dist")
     assert found.artifacts[0].debug is None and not (found.root / "debug").exists()
 
 
@@ -98,7 +81,7 @@ def test_library_goes_by_its_soname(tmp_path: Path) -> None:
     library = compile_c(tmp_path / "build", "libadd.so.1", ADD)
     link = library.with_name("libadd.so")
     link.symlink_to(library.name)
-    found = collect(_result(host_toolchain(), tmp_path / "build", link), tmp_path / "dist")
+    found = collect(build_result(host_toolchain(), tmp_path / "build", link), tmp_path / "dist")
     assert [a.name for a in found.artifacts] == ["libadd.so.1"]
     assert not found.artifacts[0].path.is_symlink()
 
@@ -107,7 +90,7 @@ def test_runtime_library_of_the_toolchain_is_shipped(tmp_path: Path) -> None:
     runtime = compile_c(tmp_path / "ndk", "libc++_shared.so", ADD)
     library = compile_c(tmp_path / "build", "liba.so", "int a;\n")
     toolchain = host_toolchain(runtime_libs=(runtime,))
-    found = collect(_result(toolchain, tmp_path / "build", library), tmp_path / "dist")
+    found = collect(build_result(toolchain, tmp_path / "build", library), tmp_path / "dist")
     assert [(a.name, a.role) for a in found.artifacts] == [
         ("libc++_shared.so", "runtime"),
         ("liba.so", "library"),
@@ -121,11 +104,11 @@ def test_static_archive_is_left_out_aloud(tmp_path: Path, capsys: pytest.Capture
     library, member = compile_c(folder, "liba.so", ADD), compile_c(folder, "a.o", ADD)
     archive = folder / "liba.a"
     subprocess.run([compiler("ar"), "rc", archive, member], check=True)
-    found = collect(_result(host_toolchain(), folder, archive, library), tmp_path / "dist")
+    found = collect(build_result(host_toolchain(), folder, archive, library), tmp_path / "dist")
     assert [a.name for a in found.artifacts] == ["liba.so"]
     assert "liba.a: a static archive, not collected" in capsys.readouterr().err
     with pytest.raises(BuildFailed, match="no program and no shared library"):
-        collect(_result(host_toolchain(), folder, archive), tmp_path / "dist2")
+        collect(build_result(host_toolchain(), folder, archive), tmp_path / "dist2")
 
 
 def test_library_of_another_machine_is_refused(tmp_path: Path) -> None:
@@ -135,7 +118,7 @@ def test_library_of_another_machine_is_refused(tmp_path: Path) -> None:
     if toolchain.abi is Abi.ARM64:
         pytest.skip("the host is an aarch64 itself")
     with pytest.raises(BuildFailed, match=r"liba\.so is for another machine") as caught:
-        collect(_result(toolchain, folder, theirs), tmp_path / "dist")
+        collect(build_result(toolchain, folder, theirs), tmp_path / "dist")
     assert "EM_AARCH64" in str(caught.value) and "EM_X86_64" in str(caught.value)
     assert not (tmp_path / "dist").exists()
 
@@ -144,7 +127,7 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
     one = compile_c(tmp_path / "build" / "a", "libx.so", ADD)
     two = compile_c(tmp_path / "build" / "b", "libx.so", ADD)
     with pytest.raises(BuildFailed, match=r"two built files want the name libx\.so"):
-        collect(_result(host_toolchain(), tmp_path / "build", one, two), tmp_path / "dist")
+        collect(build_result(host_toolchain(), tmp_path / "build", one, two), tmp_path / "dist")
 
 
 def test_a_failure_keeps_the_old_folder(build: BuildResult, tmp_path: Path) -> None:
