@@ -7,6 +7,7 @@ what the user asked for.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -106,6 +107,7 @@ def render(template: str, context: Mapping[str, object], recorder: Recorder) -> 
     return text
 
 
+@functools.cache
 def environment() -> jinja2.Environment:
     """Strict Jinja for CMake text, over the shipped templates."""
     import jinja2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from buildtool.core.errors import ConfigError
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Targets that capabilities tell of; any other name is passed on to the build as it is.
 _KNOWN_TARGETS = ("tvm", "tvm_compiler", "tvm_runtime", "tvm_rpc", "rtvm")
+# Targets that exist only while an option is on.
+_TARGET_OPTIONS = {"tvm_rpc": "USE_CPP_RPC", "rtvm": "USE_CPP_RTVM"}
 
 
 def resolve(
@@ -40,7 +42,7 @@ def resolve(
     """
     definition = define(name, settings)
     asked, notes = _asked_options(definition, source, settings, sets)
-    targets = _targets(definition, source, settings, notes)
+    targets = _targets(definition, source, settings, asked, notes)
     recorder = rendering.Recorder(source, name, asked)
     own_clml = asked["USE_CLML"].value if "USE_CLML" in asked else None
     context = blocks.context(
@@ -133,29 +135,28 @@ def _set_layer(sets: Sequence[str], problems: list[ConfigError]) -> Layer:
 
 
 def _targets(
-    definition: Definition, source: TvmSource, settings: Settings, notes: list[str]
+    definition: Definition,
+    source: TvmSource,
+    settings: Settings,
+    asked: Mapping[str, Option],
+    notes: list[str],
 ) -> tuple[str, ...]:
     """The build targets: the user's as they are, the profile's own as far as this tree has them."""
     have = source.capabilities.targets
+    off = {t: o for t, o in _TARGET_OPTIONS.items() if o in asked and validate.is_off(asked[o].value)}
     if definition.asked_targets is not None:
         profile, targets = definition.asked_targets
-        missing = [t for t in targets if t in _KNOWN_TARGETS and t not in have]
-        if missing or not targets:
-            raise ConfigError(
-                f"this TVM ({source.version}) has no target {', '.join(missing)}"
-                if missing
-                else "no targets",
-                where=settings.origin(f"profiles.{profile}.targets"),
-                expected=f"among {', '.join(sorted(have))}",
-            )
+        _check_targets(targets, source, off, where=settings.origin(f"profiles.{profile}.targets"))
         return tuple(dict.fromkeys(targets))
     # Newer trees build the compiler as tvm_compiler; their tvm links over the others' files.
     compiler = "tvm_compiler" if "tvm_compiler" in have else "tvm"
     wanted = [compiler if target == "tvm" else target for target in definition.base.targets]
-    kept = tuple(target for target in wanted if target in have)
-    notes.extend(
-        f"target {target} is left out: this tree has none" for target in wanted if target not in have
-    )
+    for target in wanted:
+        if target not in have:
+            notes.append(f"target {target} is left out: this tree has none")
+        elif target in off:
+            notes.append(f"target {target} is left out: {off[target]} is off")
+    kept = tuple(target for target in wanted if target in have and target not in off)
     if not kept:
         raise ConfigError(
             f"this TVM ({source.version}) has none of the targets of profile {definition.name}",
@@ -164,3 +165,24 @@ def _targets(
             found=", ".join(sorted(have)) or "no target",
         )
     return kept
+
+
+def _check_targets(targets: Sequence[str], source: TvmSource, off: Mapping[str, str], *, where: str) -> None:
+    have = source.capabilities.targets
+    missing = [target for target in targets if target in _KNOWN_TARGETS and target not in have]
+    switched_off = [target for target in targets if target in off]
+    expected = f"among {', '.join(sorted(have))}"
+    if not targets:
+        raise ConfigError("the list of targets is empty", where=where, expected=expected)
+    if "all" in targets:
+        raise ConfigError(
+            "the target 'all' builds TVM's compiler for the target too", where=where, expected=expected
+        )
+    if missing:
+        raise ConfigError(
+            f"this TVM ({source.version}) has no target {', '.join(missing)}", where=where, expected=expected
+        )
+    if switched_off:
+        raise ConfigError(
+            f"target {switched_off[0]} cannot be built: {off[switched_off[0]]} is off", where=where
+        )

@@ -158,10 +158,16 @@ def test_a_renamed_option_is_taken_by_its_old_name(tmp_path: Path) -> None:
     assert set(RENAMED) <= set(GENERATIONS)
 
 
-@pytest.mark.parametrize("value", ["E:\\a", "a b", "a;b", "]==]", "${x}", 'say "x"', "#1", "@v@", "é"])
-def test_c10_values_are_read_back_by_real_cmake(tmp_path: Path, value: str) -> None:
-    profile = resolve("linux-aarch64", relay(), settings_of(tmp_path), sets=[f"USE_BLAS={value}"])
-    assert read_back(profile.text, ["USE_BLAS"]) == {"USE_BLAS": value}
+def test_c10_values_are_read_back_by_real_cmake(tmp_path: Path) -> None:
+    options = ("USE_BLAS", "USE_CLML", "USE_OPENCL", "USE_CUDA", "USE_HEXAGON_SDK", "USE_CLML_GRAPH_EXECUTOR")
+    for values in (
+        ("E:\\a", "a b", "a;b", "]==]", "${x}", "x\\"),
+        ('say "x"', "#1", "@v@", "é", "$ENV{HOME}", ";"),
+    ):
+        wishes = dict(zip(options, values, strict=True))
+        sets = [f"{name}={value}" for name, value in wishes.items()]
+        profile = resolve("linux-aarch64", relay(), settings_of(tmp_path), sets=sets)
+        assert read_back(profile.text, options) == wishes
 
 
 @pytest.mark.parametrize("value", ["a\nset(X 1)", "a\rb", "a\0b"])

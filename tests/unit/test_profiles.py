@@ -209,13 +209,25 @@ options = { USE_CUDA = false }
         ("a", "[profiles.a]\n", "does not say what it extends"),
         ("android", '[profiles.android]\nextends = "host"\n', "cannot extend 'host'"),
         ("android", '[profiles.android]\ntargets = ["tvm_runtime", "rtvm"]\n', "no target rtvm"),
-        ("android", "[profiles.android]\ntargets = []\n", "no targets"),
+        ("android", "[profiles.android]\ntargets = []\n", "list of targets is empty"),
+        ("android", '[profiles.android]\ntargets = ["all"]\n', "'all' builds TVM's compiler"),
+        (
+            "android",
+            '[profiles.android]\ntargets = ["tvm_rpc"]\noptions = { USE_CPP_RPC = false }\n',
+            "tvm_rpc cannot be built: USE_CPP_RPC is off",
+        ),
     ],
 )
 def test_wrong_definitions_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve(name, relax(), settings_of(tmp_path, text))
     assert message in str(caught.value)
+
+
+def test_a_target_goes_with_its_option(tmp_path: Path) -> None:
+    profile = resolve("android", relay(), settings_of(tmp_path), sets=["USE_CPP_RTVM=OFF"])
+    assert profile.targets == ("tvm_runtime", "tvm_rpc")
+    assert "target rtvm is left out: USE_CPP_RTVM is off" in profile.notes
 
 
 def test_the_text_depends_on_nothing_but_the_wishes(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_awkward_values_arrive_as_they_are() -> None:
     assert through_cmake(AWKWARD) == AWKWARD
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(TEXT | TRICKY, min_size=20, max_size=60))
 def test_any_value_arrives_as_it_is(values: list[str]) -> None:
     assert through_cmake(values) == values

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buildtool.core.errors import ConfigError
-from buildtool.settings import Settings, flatten, load
+from buildtool.settings import flatten, load
 from buildtool.settings.reader import _key_lines
 
 
@@ -224,6 +224,7 @@ def test_lines_of_keys_in_awkward_toml() -> None:
     assert lines[("many", "h")] == 14
 
 
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 5), st.text(alphabet="ab=[]{}#'", max_size=12), st.integers(1, 64))
 def test_origin_is_the_line_after_any_text_value(blank: int, value: str, jobs: int) -> None:
     import tempfile
@@ -233,6 +234,6 @@ def test_origin_is_the_line_after_any_text_value(blank: int, value: str, jobs: i
         literal = "'''" + value.replace("'", '"') + "\n'''"
         text = "\n" * blank + f"[source]\nspec = {literal}\n[build]\njobs = {jobs}\n"
         path = write(folder, text)
-        settings: Settings = load(cwd=folder, env={})
-        assert settings.build.jobs == jobs
-        assert settings.origin("build.jobs") == f"{path}:{blank + 5} [build] jobs"
+        loaded = load(cwd=folder, env={})
+        assert loaded.build.jobs == jobs
+        assert loaded.origin("build.jobs") == f"{path}:{blank + 5} [build] jobs"
