@@ -30,14 +30,23 @@ def show(report: Report) -> None:
         for r in report.results
     ]
     print_table("", ("check", "subject", "status", "measured", "expected"), rows)
+    for line in _reasons(report):
+        print(line)
+    print(summary(report))
+
+
+def _reasons(report: Report) -> list[str]:
+    """Why each check was skipped or failed; those with one reason share a line."""
+    grouped: dict[tuple[str, str, str], list[str]] = {}
     for result in report.results:
         outcome = result.outcome
-        if outcome.status is Status.PASS:
-            continue
-        reason = outcome.evidence or outcome.measured
-        fix = f"  fix: {outcome.fix}" if outcome.fix else ""
-        print(f"{outcome.status.value} {result.id} ({result.subject}): {reason}{fix}")
-    print(summary(report))
+        if outcome.status is not Status.PASS:
+            key = (outcome.status.value, outcome.evidence or outcome.measured, outcome.fix)
+            grouped.setdefault(key, []).append(f"{result.id} ({result.subject})")
+    return [
+        f"{status} {', '.join(names)}: {reason}" + (f"  fix: {fix}" if fix else "")
+        for (status, reason, fix), names in grouped.items()
+    ]
 
 
 def as_dict(report: Report) -> dict[str, object]:

@@ -82,9 +82,9 @@ class LinkedToFfi(_AndroidCheck):
         symbols, elf = _ffi_symbols(context.file), context.file.elf
         return verdict(
             FFI in elf.needed,
-            f"uses {first_few(symbols)}; needs {', '.join(elf.needed) or 'nothing'}",
+            f"uses {len(symbols)} functions; needs {', '.join(elf.needed) or 'nothing'}",
             f"{FFI} in NEEDED",
-            evidence="bionic gives a loaded library no symbols of the program's own libraries",
+            evidence=f"uses {first_few(symbols)}; bionic looks for them in the library's own NEEDED only",
             fix="link the library with -ltvm_ffi, or start the server with LD_PRELOAD=libtvm_ffi.so",
         )
 
