@@ -15,6 +15,7 @@ from buildtool.core.errors import ConfigError
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACKET_OPEN = re.compile(r"\[(=*)\[")
 _VARIABLE = re.compile(r"\$\{([A-Za-z0-9_./+-]+)\}")
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _SPACE = " \t\r\n"
 
@@ -141,7 +142,7 @@ class _Parser:
                 found.append(Argument(self.bracket(opening), "bracket"))
             else:
                 raw = self.unquoted()
-                found.append(Argument(_unescape(raw), "unquoted", _references(raw)))
+                found.append(Argument(_unescape(raw, ";"), "unquoted", _references(raw)))
         raise self.error("command without its closing ')'", begun)
 
     def quoted(self) -> str:
@@ -171,7 +172,8 @@ class _Parser:
         return self.text[begun : self.at]
 
 
-def _unescape(raw: str) -> str:
+def _unescape(raw: str, semicolon: str = "\\;") -> str:
+    """The text meant; ``\\;`` becomes ``semicolon``: quoted arguments keep the backslash."""
     if "\\" not in raw:
         return raw
     out: list[str] = []
@@ -184,14 +186,14 @@ def _unescape(raw: str) -> str:
         if escaped == "\n":
             continue  # a line joined to the next
         if escaped == ";":
-            out.append("\\;")  # it still separates nothing once it is a list's element
+            out.append(semicolon)
         else:
             out.append(_ESCAPES.get(escaped, escaped))
     return "".join(out)
 
 
 def _references(raw: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_VARIABLE.findall(raw.replace("\\$", "")))) if "${" in raw else ()
+    return tuple(dict.fromkeys(_VARIABLE.findall(_ESCAPE.sub("", raw)))) if "${" in raw else ()
 
 
 def _block(comments: list[str]) -> str:

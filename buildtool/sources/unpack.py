@@ -97,8 +97,8 @@ class Unpacker:
 
     def link(self, target: Path, to: str, name: str) -> None:
         """Note a symbolic link; all are made at the end, so that no file is written through one."""
-        if to.startswith("/") or "\\" in to or "\0" in to:
-            raise self.refuse(f"link to an absolute path {to!r}", name)
+        if not to or to.startswith("/") or "\\" in to or "\0" in to:
+            raise self.refuse(f"link to an absolute or foreign path {to!r}", name)
         self._links.append((target, to))
 
     def hard_link(self, target: Path, source: Path | None, name: str) -> None:
@@ -113,17 +113,17 @@ class Unpacker:
         """Make the links; every one must end inside the folder once all are there."""
         root = self.dest.resolve()
         for target, to in self._links:
+            name = target.relative_to(self.dest).as_posix()
             if os.path.lexists(target):
-                raise self.refuse("the same name twice", str(target.relative_to(self.dest)))
-            if not target.parent.resolve().is_relative_to(root):
-                raise self.refuse("path that leaves the folder", str(target.relative_to(self.dest)))
-            self._parent(target, str(target))
+                raise self.refuse("the same name twice", name)
+            if os.path.realpath(target.parent) != str(root / target.parent.relative_to(self.dest)):
+                raise self.refuse("path through a link", name)
+            self._parent(target, name)
             target.symlink_to(to)
         for target, to in self._links:
             if not Path(os.path.realpath(target)).is_relative_to(root):
-                raise self.refuse(
-                    f"link that leaves the folder, to {to!r}", str(target.relative_to(self.dest))
-                )
+                name = target.relative_to(self.dest).as_posix()
+                raise self.refuse(f"link that leaves the folder, to {to!r}", name)
         if self.files == 0:
             raise BuildFailed(
                 f"the archive has no folder {self.subdir!r}" if self.subdir else "the archive is empty",
