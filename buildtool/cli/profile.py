@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from buildtool.core.console import print_json, print_table, screen
-from buildtool.core.errors import CheckFailed, UsageError
+from buildtool.core.errors import CheckFailed
 
 if TYPE_CHECKING:
     from buildtool.profiles import Profile
@@ -126,8 +126,11 @@ def check(
 
     profile = _resolve(name, source, settings, sets)
     seen = read_back(profile.text, [option.name for option in profile.options])
-    wrong = [f"{o.name}: rendered {o.value!r}, read {seen[o.name]!r}" for o in profile.options]
-    wrong = [line for line, o in zip(wrong, profile.options, strict=True) if seen[o.name] != o.value]
+    wrong = [
+        f"{option.name}: rendered {option.value!r}, read {seen[option.name]!r}"
+        for option in profile.options
+        if seen[option.name] != option.value
+    ]
     if wrong:
         raise CheckFailed(f"CMake reads {len(wrong)} values differently", details=wrong)
     if as_json:
@@ -139,20 +142,12 @@ def check(
 
 
 def _resolve(name: str, source: str | None, settings: Path | None, sets: list[str] | None) -> Profile:
-    import os
-
-    from buildtool import sources
     from buildtool.profiles import resolve
     from buildtool.settings import load
+    from buildtool.sources import fetch_for
 
     loaded = load(settings, flags={"source.spec": source})
-    spec = loaded.source.spec or sources.default_spec(Path.cwd(), os.environ)
-    if spec is None:
-        raise UsageError(
-            "no TVM tree is named", fix="give --source SPEC, or set spec under [source] in buildtool.toml"
-        )
-    tree = sources.open_source(spec, sha256=loaded.source.sha256)
-    return resolve(name, tree, loaded, sets=sets or ())
+    return resolve(name, fetch_for(loaded), loaded, sets=sets or ())
 
 
 def _as_dict(profile: Profile) -> dict[str, object]:

@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from buildtool.profiles.validate import is_off
-from buildtool.sources.model import TvmSource
 
 if TYPE_CHECKING:
     from buildtool.toolchains.clml import ClmlSdk
 
 
 def expected_defines(
-    values: Mapping[str, str], source: TvmSource, *, linux: bool, clml: ClmlSdk | None
+    values: Mapping[str, str], *, linux: bool, clml: ClmlSdk | None
 ) -> tuple[tuple[str, str], ...]:
     """(option, macro) pairs for options that are on; ``linux``: CMAKE_SYSTEM_NAME is Linux."""
 
@@ -38,7 +37,7 @@ def expected_defines(
     # AUTO compiles libbacktrace on Linux; elsewhere it may find none.
     if values.get("USE_LIBBACKTRACE") == "COMPILE" or (linux and values.get("USE_LIBBACKTRACE") == "AUTO"):
         found.append(("USE_LIBBACKTRACE", "TVM_USE_LIBBACKTRACE=1"))
-    if "TVM_FFI_USE_LIBBACKTRACE" in values and source.capabilities.tvm_ffi:
+    if "TVM_FFI_USE_LIBBACKTRACE" in values:
         digit = int(on("TVM_FFI_USE_LIBBACKTRACE"))
         found.append(("TVM_FFI_USE_LIBBACKTRACE", f"TVM_FFI_USE_LIBBACKTRACE={digit}"))
     return tuple(found)

@@ -64,7 +64,7 @@ class Recorder:
             return self.leave_out(name, "no CMake file of this tree reads it")
         else:
             text = str(value) if isinstance(value, Path) else validate.normal(value)
-            option = Option(actual, self._translate(name, actual, text), self._origin)
+            option = Option(actual, validate.translated(name, actual, text), self._origin)
             if actual != name:
                 self.notes.append(f"{name} is called {actual} in this tree")
         self.options.append(option)
@@ -85,11 +85,6 @@ class Recorder:
         self._asked.clear()
         self.options.extend(rest)
         return "\n".join(self._line(option) for option in rest)
-
-    @staticmethod
-    def _translate(name: str, actual: str, value: str) -> str:
-        # The renamed option is a plain switch, without AUTO and COMPILE.
-        return "ON" if name != actual and value in ("AUTO", "COMPILE") else value
 
     @staticmethod
     def _line(option: Option) -> str:

@@ -61,7 +61,7 @@ def resolve(
         options=tuple(recorder.options),
         notes=(*notes, *recorder.notes),
         text=text,
-        expected_defines=proofs.expected_defines(values, source, linux=linux, clml=clml),
+        expected_defines=proofs.expected_defines(values, linux=linux, clml=clml),
     )
 
 
@@ -75,24 +75,24 @@ def _asked_options(
     for layer in (*_settings_layers(definition, settings), _set_layer(sets, problems)):
         seen: dict[str, str] = {}
         for option, where in layer:
-            twin = seen.setdefault(option.name.lower(), option.name)
+            problem = validate.check_name(option.name, source, where)
+            actual = validate.name_in(source, option.name) or option.name
+            twin = seen.setdefault(actual.lower(), option.name)
             if twin != option.name:
-                problems.append(
-                    ConfigError(f"{twin} and {option.name} differ only in case", where=where, fix="keep one")
+                problem = ConfigError(
+                    f"{twin} and {option.name} are one option", where=where, fix="keep one of them"
                 )
-            problem = validate.check_name(option.name, source, where) or validate.check_value(
-                option, source, cross=definition.cross, where=where
-            )
+            value = validate.translated(option.name, actual, option.value)
+            fitted = Option(actual, value, option.origin)
+            problem = problem or validate.check_value(fitted, source, cross=definition.cross, where=where)
             if problem:
                 problems.append(problem)
                 continue
-            actual = validate.name_in(source, option.name)
-            assert actual is not None
             if actual != option.name:
                 notes.append(f"{option.name} is called {actual} in this tree")
-            if actual == "USE_LLVM" and definition.cross and not validate.is_off(option.value):
+            if actual == "USE_LLVM" and definition.cross and not validate.is_off(value):
                 notes.append("USE_LLVM must name the llvm-config of an LLVM built for the target")
-            asked[actual] = Option(actual, option.value, option.origin)
+            asked[actual] = fitted
     raise_all(problems, f"problems in the options of profile {definition.name}")
     return asked, notes
 

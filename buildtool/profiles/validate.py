@@ -24,8 +24,8 @@ def is_off(value: str) -> bool:
 def reads(source: TvmSource, name: str) -> bool:
     """Whether a CMake file of the tree reads the option.
 
-    A name that stands only in the stock config.cmake has no effect; the TVM_FFI_*
-    options of the tvm-ffi sub-project are named there and read in that project.
+    A name that stands only in the stock config.cmake has no effect, but for TVM_FFI_*: those are
+    read in tvm-ffi's own project, wherever in the tree that lies.
     """
     entry = source.catalogue.get(name)
     if entry is None:
@@ -33,7 +33,7 @@ def reads(source: TvmSource, name: str) -> bool:
     consumers = [
         file for file in entry.consumed_in if not file.endswith(("LibInfo.cmake", "cmake/config.cmake"))
     ]
-    return bool(consumers) or entry.declared or (name.startswith("TVM_FFI_") and source.capabilities.tvm_ffi)
+    return bool(consumers) or entry.declared or name.startswith("TVM_FFI_")
 
 
 def name_in(source: TvmSource, name: str) -> str | None:
@@ -42,6 +42,14 @@ def name_in(source: TvmSource, name: str) -> str | None:
     if new is not None and reads(source, new):
         return new
     return name if reads(source, name) else None
+
+
+def translated(name: str, actual: str, value: str) -> str:
+    """The value of option ``name`` for its name in this tree.
+
+    The renamed options are plain switches, without AUTO and COMPILE.
+    """
+    return "ON" if name != actual and value in ("AUTO", "COMPILE") else value
 
 
 def normal(value: str | int | bool) -> str:

@@ -55,6 +55,7 @@ def load(
         tree = loader.check_table(SettingsFile, loader.document.data, ())
     for dotted, value, origin in (*_from_environment(variables, loader), *_from_flags(flags)):
         loader.overlay(tree, dotted, value, origin)
+    loader.drop_foreign_digest(tree)
     loader.make_absolute(tree, cwd=here, env=variables)
     raise_all(loader.problems, "problems in the settings")
     plain = msgspec.convert(tree, SettingsFile)
@@ -166,6 +167,11 @@ def _from_flags(flags: Mapping[str, object]) -> Iterator[tuple[str, object, str]
             yield dotted, str(value) if isinstance(value, Path) else value, "flag"
 
 
+def _from_outside(origin: str) -> bool:
+    """Whether a flag or the environment gave the value, and not the file."""
+    return origin.startswith(("environment ", "flag"))
+
+
 class _Loader:
     """Gathers values, their origins and every problem on the way."""
 
@@ -256,6 +262,13 @@ class _Loader:
         tree.setdefault(section, {})[key] = good
         self.origins[dotted] = origin
 
+    def drop_foreign_digest(self, tree: dict[str, Any]) -> None:
+        """The file's sha256 is that of the file's source, not of one that a flag or variable names."""
+        spec, digest = (self.origins.get(f"source.{key}", "") for key in ("spec", "sha256"))
+        if _from_outside(spec) and digest and not _from_outside(digest):
+            del tree["source"]["sha256"]
+            del self.origins["source.sha256"]
+
     def make_absolute(self, tree: dict[str, Any], *, cwd: Path, env: Mapping[str, str]) -> None:
         """Expand ``~`` and ``${NAME}`` in every value that names a file, and make it absolute.
 
@@ -273,7 +286,7 @@ class _Loader:
             if (kind == "program" and "/" not in value) or (kind == "spec" and _SPEC_SCHEME.match(value)):
                 continue
             origin = self.origins.get(dotted, "")
-            base = cwd if origin.startswith(("environment ", "flag")) else folder
+            base = cwd if _from_outside(origin) else folder
             try:
                 tree[section][key] = os.path.normpath(base / _expand(value, env))
             except LookupError as exc:

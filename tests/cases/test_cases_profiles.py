@@ -107,7 +107,9 @@ def test_c5_in_the_settings_file_the_line_is_named(tmp_path: Path) -> None:
 def test_c5_the_same_option_twice_is_refused(tmp_path: Path) -> None:
     assert "--set gives USE_RPC twice" in refused(tmp_path, "USE_RPC=ON", "USE_RPC=OFF")
     assert "--set gives USE_RPC twice" in refused(tmp_path, "USE_RPC=ON", "USE_RPC=ON")
-    assert "differ only in case" in refused(tmp_path, "USE_RPC=ON", "use_rpc=ON")
+    assert "USE_RPC and use_rpc are one option" in refused(tmp_path, "USE_RPC=ON", "use_rpc=ON")
+    both = ("USE_LIBBACKTRACE=OFF", "TVM_FFI_USE_LIBBACKTRACE=ON")
+    assert "are one option" in refused(tmp_path, *both, tree=relax())
 
 
 @pytest.mark.parametrize("text", ["USE_RPC", "=ON", ""])
@@ -150,12 +152,14 @@ def test_rtvm_cannot_be_asked_of_a_tree_without_it(tmp_path: Path) -> None:
     assert profile.value("USE_CPP_RTVM") == "OFF"
 
 
-def test_a_renamed_option_is_taken_by_its_old_name(tmp_path: Path) -> None:
-    profile = resolve("android", relax(), settings_of(tmp_path), sets=["USE_LIBBACKTRACE=ON"])
+@pytest.mark.parametrize("value", ["ON", "AUTO", "COMPILE"])
+def test_a_renamed_option_is_taken_by_its_old_name(tmp_path: Path, value: str) -> None:
+    profile = resolve("android", relax(), settings_of(tmp_path), sets=[f"USE_LIBBACKTRACE={value}"])
     assert profile.value("TVM_FFI_USE_LIBBACKTRACE") == "ON"
     assert profile.value("USE_LIBBACKTRACE") is None
     assert any("is called TVM_FFI_USE_LIBBACKTRACE" in note for note in profile.notes)
     assert set(RENAMED) <= set(GENERATIONS)
+    assert "expected: ON or OFF" in refused(tmp_path, "USE_LIBBACKTRACE=/opt/bt", tree=relax())
 
 
 def test_c10_values_are_read_back_by_real_cmake(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from buildtool import sources
 from buildtool.cli.main import main
 from buildtool.core.errors import ConfigError, ToolMissing
 from buildtool.core.types import Abi
-from buildtool.profiles import BUILTINS, Profile, names, resolve
+from buildtool.profiles import BUILTINS, Profile, names, rendering, resolve
 from buildtool.profiles.readback import read_back
+from buildtool.settings import Settings
 from buildtool.sources.model import TvmSource
 from buildtool.toolchains.clml import ClmlSdk
 from buildtool.toolchains.model import Toolchain
@@ -259,14 +260,13 @@ def test_the_command_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "buildtool.toml").write_text('[source]\nspec = "tvm"\n[profiles.mine]\nextends = "android"\n')
-    asked: list[str] = []
+    asked: list[str | None] = []
 
-    def open_source(spec: str, **_: object) -> TvmSource:
-        asked.append(spec)
+    def fetch_for(settings: Settings) -> TvmSource:
+        asked.append(settings.source.spec)
         return relay()
 
-    monkeypatch.setattr(sources, "open_source", open_source, raising=False)
-    monkeypatch.setattr(sources, "default_spec", lambda *_: None, raising=False)
+    monkeypatch.setattr(sources, "fetch_for", fetch_for)
     assert main(["profile", "list", "--json"]) == 0
     assert [row["name"] for row in json.loads(capsys.readouterr().out)] == [*BUILTINS, "mine"]
     assert main(["profile", "show", "mine", "--json"]) == 0
@@ -282,6 +282,13 @@ def test_the_command_line(
     assert main(["profile", "check", "android", "--set", "USE_OpenCL=ON"]) == 2
     assert "did you mean 'USE_OPENCL'" in capsys.readouterr().err
     assert asked == [str(tmp_path / "tvm")] * 3 + [str(tmp_path / "other"), str(tmp_path / "tvm")]
-    (tmp_path / "buildtool.toml").unlink()
-    assert main(["profile", "show", "android"]) == 2
-    assert "--source" in capsys.readouterr().err
+
+
+def test_check_fails_when_cmake_reads_another_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sources, "fetch_for", lambda settings: relay())
+    monkeypatch.setattr(rendering, "cmake_quote", lambda value: value.replace("a;b", '"a b"'))
+    assert main(["profile", "check", "android", "--set", "USE_BLAS=a;b"]) == 1
+    assert "USE_BLAS: rendered 'a;b', read 'a b'" in capsys.readouterr().err

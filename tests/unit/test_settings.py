@@ -107,6 +107,15 @@ def test_paths_are_relative_to_who_gave_them(tmp_path: Path) -> None:
     assert settings.path("build.dir") == here / "out"
 
 
+def test_the_files_digest_is_for_the_files_source_only(tmp_path: Path) -> None:
+    write(tmp_path, f'[source]\nspec = "sdist:x==1"\nsha256 = "{"a" * 64}"\n')
+    assert load(cwd=tmp_path, env={}).source.sha256 == "a" * 64
+    other = load(cwd=tmp_path, env={}, flags={"source.spec": "tree"})
+    assert (other.source.sha256, other.origin("source.sha256")) == (None, "built-in")
+    env = {"BUILDTOOL_SOURCE": "sdist:y==1", "BUILDTOOL_SOURCE_SHA256": "b" * 64}
+    assert load(cwd=tmp_path, env=env).source.sha256 == "b" * 64
+
+
 def test_nothing_is_expanded_outside_paths(tmp_path: Path) -> None:
     write(
         tmp_path,
