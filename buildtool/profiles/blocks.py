@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,15 +79,17 @@ def context(
     *,
     toolchain: Toolchain | None,
     clml: ClmlSdk | None,
-    clml_value: str | None,
+    asked: Mapping[str, str],
 ) -> dict[str, object]:
     """Everything the templates may name, block by block.
 
-    ``clml_value``: what the user set USE_CLML to; then no SDK has to be found.
+    ``asked``: what the user sets himself, by option; with USE_CLML no SDK has to be found.
     """
     android = toolchain.system == "Android" if toolchain else definition.toolchain == "ndk"
     sdk = clml.root if clml else settings.path("toolchains.clml")
-    if sdk is None and definition.base.name == "android-clml" and clml_value is None:
+    clml_value = asked.get("USE_CLML") or (str(sdk) if sdk else None)
+    runs_clml = definition.base.name == "android-clml"
+    if runs_clml and clml_value is None:
         raise ToolMissing(
             "profile android-clml needs the Qualcomm OpenCLML SDK, and none is named",
             fix='set clml = "…" under [toolchains] in buildtool.toml, or BUILDTOOL_TOOLCHAINS_CLML',
@@ -98,8 +101,11 @@ def context(
     renamed = validate.name_in(source, "USE_LIBBACKTRACE") == "TVM_FFI_USE_LIBBACKTRACE"
     return {
         "llvm": Llvm(llvm),
-        "opencl": OpenCl(qcom=definition.cross, qcom_header=_has_qcom_header(source, sdk)),
-        "clml": Clml(clml_value or str(sdk)) if clml_value or sdk else None,
+        "opencl": OpenCl(
+            qcom=definition.cross,
+            qcom_header=_has_qcom_header(source, asked.get("USE_OPENCL"), clml_value if runs_clml else None),
+        ),
+        "clml": Clml(clml_value) if clml_value else None,
         "kalloc": Kalloc(KALLOC_ALIGNMENT),
         "backtrace": Backtrace("OFF" if android and renamed else "AUTO"),
         "machine": _machine(definition, settings, toolchain, android=android),
@@ -121,8 +127,10 @@ def _machine(
     return Machine(triple, abi.value, f"android-{level}")
 
 
-def _has_qcom_header(source: TvmSource, sdk: Path | None) -> bool:
+def _has_qcom_header(source: TvmSource, *sdks: str | None) -> bool:
+    """Whether CL/cl_ext_qcom.h is in one of the folders that TVM's CMake files then search."""
     folders = [source.root / "3rdparty" / "OpenCL-Headers"]
-    if sdk is not None:
-        folders += [sdk, sdk / "include"]
+    for sdk in sdks:
+        if sdk and "/" in sdk:
+            folders += [Path(sdk), Path(sdk, "include")]
     return any((folder / "CL" / "cl_ext_qcom.h").is_file() for folder in folders)

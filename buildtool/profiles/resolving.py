@@ -44,9 +44,13 @@ def resolve(
     asked, notes = _asked_options(definition, source, settings, sets)
     targets = _targets(definition, source, settings, asked, notes)
     recorder = rendering.Recorder(source, name, asked)
-    own_clml = asked["USE_CLML"].value if "USE_CLML" in asked else None
     context = blocks.context(
-        definition, source, settings, toolchain=toolchain, clml=clml, clml_value=own_clml
+        definition,
+        source,
+        settings,
+        toolchain=toolchain,
+        clml=clml,
+        asked={option.name: option.value for option in asked.values()},
     )
     text = rendering.render(
         definition.base.name, {"profile": name, "version": source.version, **context}, recorder

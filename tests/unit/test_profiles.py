@@ -135,17 +135,32 @@ def test_android_clml_without_an_sdk_is_refused_unless_the_user_names_one(tmp_pa
     assert own.value("USE_CLML_GRAPH_EXECUTOR") == "/opt/clml"
 
 
+def qcom_header(folder: Path) -> Path:
+    header = folder / "CL" / "cl_ext_qcom.h"
+    header.parent.mkdir(parents=True)
+    header.touch()
+    return folder
+
+
 def test_qualcomms_extensions_only_where_their_header_is(tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
     without = resolve("android", relay(tmp_path), settings)
     assert without.value("USE_OPENCL_EXTN_QCOM") is None
     assert any("needs CL/cl_ext_qcom.h" in note for note in without.notes)
-    header = tmp_path / "3rdparty" / "OpenCL-Headers" / "CL" / "cl_ext_qcom.h"
-    header.parent.mkdir(parents=True)
-    header.touch()
+    qcom_header(tmp_path / "3rdparty" / "OpenCL-Headers")
     found = resolve("android", relay(tmp_path), settings)
     assert found.value("USE_OPENCL_EXTN_QCOM") == "ON"
     assert ("USE_OPENCL_EXTN_QCOM", "USE_OPENCL_EXTN_QCOM") in found.expected_defines
+
+
+def test_an_sdks_header_counts_only_where_its_folder_is_searched(tmp_path: Path) -> None:
+    """TVM adds the CLML SDK to the include path for CLML alone, an OpenCL SDK for USE_OPENCL."""
+    sdk = qcom_header(tmp_path / "sdk")
+    settings = settings_of(tmp_path, '[toolchains]\nclml = "sdk"\n')
+    assert resolve("android-clml", relay(), settings).value("USE_OPENCL_EXTN_QCOM") == "ON"
+    assert resolve("android", relay(), settings).value("USE_OPENCL_EXTN_QCOM") is None
+    named = resolve("android", relay(), settings, sets=[f"USE_OPENCL={sdk}"])
+    assert named.value("USE_OPENCL_EXTN_QCOM") == "ON"
 
 
 @pytest.mark.parametrize(
