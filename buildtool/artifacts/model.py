@@ -95,6 +95,8 @@ class ArtifactSet:
     """The tree and the build folder on the machine that built this: for the leak check and
     for headers of smoke kernels. Not for release."""
     build_dir: str = ""
+    ndk_dir: str | None = None
+    """The NDK that built it, for NDK toolchains."""
 
     def find(self, name: str) -> Artifact | None:
         return next((a for a in self.artifacts if a.name == name), None)

@@ -175,7 +175,11 @@ def _manifest(result: BuildResult, artifacts: list[Artifact]) -> dict[str, objec
         },
         "toolchain": plan.toolchain.identity(),
         "options": {option.name: option.value for option in plan.profile.options},
-        "paths": {"source": str(plan.source.root), "build": str(plan.build_dir)},
+        "paths": {
+            "source": str(plan.source.root),
+            "build": str(plan.build_dir),
+            "ndk": str(plan.toolchain.root) if plan.toolchain.root else None,
+        },
         "files": [
             {
                 "name": a.name,
@@ -244,6 +248,7 @@ def _from_manifest(dest: Path, manifest: Path, data: Any) -> ArtifactSet:
         toolchain=dict(data["toolchain"]),
         source_dir=str(data["paths"]["source"]),
         build_dir=str(data["paths"]["build"]),
+        ndk_dir=data["paths"].get("ndk"),
     )
 
 

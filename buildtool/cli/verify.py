@@ -74,6 +74,9 @@ def verify(
         return 0
     loaded = settings_room.load(settings)
     artifacts = load(dist or _last_dist(loaded, profile))
+    if artifacts.ndk_dir and Path(artifacts.ndk_dir).is_dir():
+        # The NDK that built the files, wherever ANDROID_NDK_HOME points now.
+        loaded = settings_room.load(settings, flags={"toolchains.ndk": artifacts.ndk_dir})
     report = _run(artifacts, loaded, device, host_python, models or [], only or [], skip or [])
     if junit is not None:
         reports.write_junit(report, junit)

@@ -17,6 +17,8 @@
 typedef int (*Kernel)(TVMValue*, int*, int, TVMValue*, int*, void*);
 static const char kName[] = "buildtool_saxpy";
 #else
+#include <uchar.h> /* char32_t, which the v0.21 header uses without naming it */
+
 #include <tvm/ffi/c_api.h>
 typedef int32_t (*Kernel)(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
 static const char kName[] = "__tvm_ffi_buildtool_saxpy";

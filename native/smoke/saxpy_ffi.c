@@ -1,6 +1,8 @@
 /* The saxpy kernel in the calling convention of TVM trees with tvm-ffi (v0.21 and later).
  * Built against the tree's own headers; SMOKE_TENSOR names its tensor type index. */
 
+#include <uchar.h> /* char32_t, which the v0.21 header uses without naming it */
+
 #include <tvm/ffi/c_api.h>
 
 #include "saxpy.h"
