@@ -107,7 +107,7 @@ def check_value(option: Option, source: TvmSource, *, cross: bool, where: str) -
     if name in SWITCHES and value not in ("ON", "OFF", "1", "0"):
         return ConfigError(f"{name} cannot be {value!r}", where=where, expected="ON or OFF")
     if name == "USE_KALLOC_ALIGNMENT":
-        number = int(value) if re.fullmatch(r"[0-9]+", value) else 0
+        number = int(value) if re.fullmatch(r"[0-9]{1,9}", value) else 0
         if number < 1 or number & (number - 1):
             return ConfigError(
                 f"{name} cannot be {value!r}", where=where, expected="a power of two, in bytes, such as 32"
@@ -118,12 +118,7 @@ def check_value(option: Option, source: TvmSource, *, cross: bool, where: str) -
             where=where,
             fix="remove the option, or build a TVM that has it (v0.12 to v0.19)",
         )
-    if (
-        name == "USE_LLVM"
-        and cross
-        and not is_off(value)
-        and not (where.startswith("--set") and "/" in value)
-    ):
+    if name == "USE_LLVM" and cross and not is_off(value) and not (option.origin == "--set" and "/" in value):
         return ConfigError(
             "USE_LLVM is off in cross builds: the target cannot load this host's LLVM libraries",
             where=where,

@@ -283,9 +283,14 @@ class _Loader:
             kind = path_kind(hint)
             if value is None or kind is None:
                 continue
-            if (kind == "program" and "/" not in value) or (kind == "spec" and _SPEC_SCHEME.match(value)):
+            if (kind == "program" and value and "/" not in value) or (
+                kind == "spec" and _SPEC_SCHEME.match(value)
+            ):
                 continue
             origin = self.origins.get(dotted, "")
+            if not value:
+                self.problems.append(ConfigError(f"{dotted} is empty", where=origin, fix="remove the key"))
+                continue
             base = cwd if _from_outside(origin) else folder
             try:
                 tree[section][key] = os.path.normpath(base / _expand(value, env))

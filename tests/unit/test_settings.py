@@ -149,6 +149,9 @@ def test_an_unset_variable_in_a_path_is_an_error(tmp_path: Path) -> None:
         ('[profiles.a]\nabi = "arm64"\n', 2, ["'arm64'", "one of arm64-v8a"]),
         ('[devices.d]\nserial = "1"\n', 1, ["[devices.d] has no 'kind'"]),
         ('[devices.d]\nkind = "ssh"\n', 1, ["the ssh device 'd' has no host"]),
+        ('[toolchains]\nclml = ""\n', 2, ["toolchains.clml is empty"]),
+        ('[toolchains]\nprefix = ""\n', 2, ["toolchains.prefix is empty"]),
+        ('[source]\nspec = ""\n', 2, ["source.spec is empty"]),
         ('[source]\nsha256 = "abc"\n', 2, ["source.sha256 cannot be 'abc'"]),
     ],
 )
@@ -240,7 +243,7 @@ def test_origin_is_the_line_after_any_text_value(blank: int, value: str, jobs: i
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        literal = "'''" + value.replace("'", '"') + "\n'''"
+        literal = "'''x" + value.replace("'", '"') + "\n'''"
         text = "\n" * blank + f"[source]\nspec = {literal}\n[build]\njobs = {jobs}\n"
         path = write(folder, text)
         loaded = load(cwd=folder, env={})
