@@ -47,15 +47,17 @@ class Found:
     sha256: str | None
 
 
+def _pip_config_lines() -> list[str]:
+    """pip's own listing of its files and variables: ``section.option='value'``."""
+    argv = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"]
+    done = run(argv, check=False, timeout=60)
+    return done.stdout.splitlines() if done.ok else []
+
+
 def pip_options() -> dict[str, str]:
     """pip's effective options (index-url, find-links …): its files and PIP_* variables."""
-    done = run(
-        [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"],
-        check=False,
-        timeout=60,
-    )
     tables: dict[str, dict[str, str]] = {section: {} for section in _PIP_SECTIONS}
-    for line in done.stdout.splitlines() if done.ok else ():
+    for line in _pip_config_lines():
         key, _, value = line.partition("=")
         section, _, option = key.rpartition(".")
         if section in tables:
@@ -133,6 +135,12 @@ def find(spec: Spec, finder: PackageFinder) -> Found:
         if not link.is_wheel:
             digests = (link.hash_option or {}).get("sha256") or []
             return Found(link.normalized, link.redacted, link.filename, digests[0] if digests else None)
+    # unearth passes over an index that does not answer: "absent" must not hide that.
+    for source in finder.sources:
+        url = str(source["url"])
+        if source["type"] == "index" and url.startswith("http"):
+            with _transport_errors("can't reach the package registry", _public(url)):
+                finder.session.get(f"{url.rstrip('/')}/{spec.name}/")
     raise ConfigError(
         f"no sdist of {spec.name}=={spec.version} in the package registry",
         where=where,
@@ -254,7 +262,8 @@ def _stream(found: Found, finder: PackageFinder, part: Path, progress: Progress 
         length = response.headers.get("content-length")
         total = have + int(length) if length else None
         with part.open("ab" if resuming else "wb") as out:
-            for chunk in response.iter_bytes(1 << 18):
+            # With a chunk size, what came of a chunk before the break would be lost.
+            for chunk in response.iter_bytes():
                 out.write(chunk)
                 have += len(chunk)
                 if progress is not None:
