@@ -114,11 +114,11 @@ def abi_of(text: str | None) -> Abi | None:
 
 def find_toolchain(profile: str, context: Context) -> Toolchain:
     """The toolchain for a profile: the flag's, else the profile's own."""
-    from buildtool.profiles import basis
+    from buildtool.profiles.builtin import define
     from buildtool.toolchains import find
 
     request, settings = context.request, context.settings
-    base = basis(profile, settings)
+    base = define(profile, settings)
     abi = abi_of(request.abi) or base.abi
     name = request.toolchain or base.toolchain
     if base.toolchain == "ndk" and name != "ndk":

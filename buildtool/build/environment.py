@@ -28,17 +28,14 @@ PASSED_PREFIXES = ("CCACHE_", "SCCACHE_")
 IGNORED_LOUDLY = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CMAKE_TOOLCHAIN_FILE", "CMAKE_GENERATOR")
 
 
-def build_environment(
-    toolchain: Toolchain, *, source_root: str, env: Mapping[str, str] | None = None
-) -> dict[str, str]:
+def build_environment(toolchain: Toolchain, *, env: Mapping[str, str] | None = None) -> dict[str, str]:
     """The variables for cmake and ninja: PASSED ones, the toolchain's, and a fixed locale."""
     here = os.environ if env is None else env
     kept = {k: v for k, v in here.items() if k in PASSED or k.startswith(PASSED_PREFIXES)}
     kept.update(dict(toolchain.env))
     kept["LC_ALL"] = "C.UTF-8"
     kept["TZ"] = "UTC"
-    # Hits also from another checkout of the same source in another folder.
-    kept.setdefault("CCACHE_BASEDIR", source_root)
+    # The compile lines map the build folder away, so objects don't depend on it.
     kept.setdefault("CCACHE_NOHASHDIR", "1")
     return kept
 

@@ -166,7 +166,7 @@ def _configure(plan: BuildPlan, wanted: fingerprint.Fingerprint) -> tuple[Effect
     atomic_write(folder / "config.cmake", plan.profile.text)
     fileapi.write_query(folder)
     command = configure_command(plan)
-    env = build_environment(plan.toolchain, source_root=str(plan.source.root))
+    env = build_environment(plan.toolchain)
     for name in ignored():
         screen.warn(f"{name} is set in the environment and is not passed to the build")
     screen.step(f"configure {folder.name} (TVM {plan.source.version}, {plan.toolchain.version})")
@@ -236,7 +236,7 @@ def _read_state(folder: Path) -> tuple[Effect, ...] | None:
 def _ninja(plan: BuildPlan) -> int:
     """Build the profile's targets; returns the number of steps that ran."""
     command = [str(plan.ninja), "-C", str(plan.build_dir), "-j", str(plan.jobs), *plan.profile.targets]
-    env = build_environment(plan.toolchain, source_root=str(plan.source.root))
+    env = build_environment(plan.toolchain)
     env["NINJA_STATUS"] = NINJA_STATUS
     log = plan.build_dir / BUILD_LOG
     with log.open("w", encoding="utf-8") as stream, BuildProgress(plan.build_dir.name) as progress:

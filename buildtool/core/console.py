@@ -77,7 +77,9 @@ def print_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequen
 
     width = None if sys.stdout.isatty() else 240
     console = Console(highlight=False, width=width)
-    table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False)
+    if title:
+        console.print(title, style="bold", markup=False, soft_wrap=True)
+    table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
     console.print(table)
