@@ -125,8 +125,16 @@ def _fetch_commit(git: Git, spec: Spec, commit: str, ref: str) -> None:
     if shallow.ok and git("cat-file", "-e", f"{commit}^{{commit}}", check=False).ok:
         return
     # The server gives no single commits (or the ref moved on): take the history.
+    deepen = ["--unshallow"] if (git.folder / ".git/shallow").exists() else []
     full = git(
-        "fetch", "--quiet", "--tags", "--", "origin", "+refs/heads/*:refs/remotes/origin/*", check=False
+        "fetch",
+        "--quiet",
+        "--tags",
+        *deepen,
+        "--",
+        "origin",
+        "+refs/heads/*:refs/remotes/origin/*",
+        check=False,
     )
     if not full.ok:
         raise BuildFailed(

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import errno
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -32,6 +34,7 @@ Progress = Callable[[int, "int | None"], None]
 """Called with bytes so far and the total (None when the server does not say)."""
 
 _TRIES = 4
+_PASSWORD = re.compile(r"://[^/\s'\"]*@")
 _PIP_SECTIONS = ("global", "install", "download", ":env:")  # later ones win, as in pip
 _FIX_NETWORK = "check the network and pip's index-url; run this again: it goes on where it stopped"
 
@@ -92,7 +95,7 @@ def _finder() -> PackageFinder:
         raise ConfigError("pip is told to use no index and no find-links", where="pip config list")
     trusted = options.get("trusted-host", "").split()
     verify: Any = ssl.create_default_context(cafile=options["cert"]) if options.get("cert") else True
-    client: Any = PyPIClient(trusted_hosts=trusted, verify=verify, timeout=float(options.get("timeout", 60)))
+    client: Any = PyPIClient(trusted_hosts=trusted, verify=verify, timeout=_seconds(options))
     client.follow_redirects = True
     client.auth = MultiDomainBasicAuth(index_urls=index)
     return PackageFinder(
@@ -116,18 +119,24 @@ def _transport_errors(what: str, where: str) -> Iterator[None]:
             type(exc).__module__.startswith(("httpx", "httpcore", "unearth")) or isinstance(exc, OSError)
         ):
             raise
-        if isinstance(exc, OSError) and exc.filename:
+        if isinstance(exc, OSError) and (exc.filename or exc.errno == errno.ENOSPC):
             raise  # a local file's trouble: disk full, no permission
-        if isinstance(exc, OSError) and exc.errno == 28:
-            raise
-        raise BuildFailed(
-            what, where=where, found=f"{type(exc).__name__}: {exc}".splitlines()[0], fix=_FIX_NETWORK
-        ) from exc
+        found = _PASSWORD.sub("://", f"{type(exc).__name__}: {exc}".splitlines()[0])
+        raise BuildFailed(what, where=where, found=found, fix=_FIX_NETWORK) from exc
+
+
+def _seconds(options: dict[str, str]) -> float:
+    """pip's time limit for one answer of the registry."""
+    text = options.get("timeout") or options.get("default-timeout") or "60"
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"pip's timeout is not a number: {text!r}", where="pip config list") from None
 
 
 def find(spec: Spec, finder: PackageFinder) -> Found:
     """The sdist's link and digest. Raises BuildFailed without network, ConfigError when there is none."""
-    where = ", ".join(_public(str(source["url"])) for source in finder.sources)
+    where = ", ".join(_PASSWORD.sub("://", str(source["url"])) for source in finder.sources)
     with _transport_errors("can't reach the package registry", where):
         packages = list(finder.find_matches(f"{spec.name}=={spec.version}", True, True))
     for package in packages:
@@ -139,20 +148,13 @@ def find(spec: Spec, finder: PackageFinder) -> Found:
     for source in finder.sources:
         url = str(source["url"])
         if source["type"] == "index" and url.startswith("http"):
-            with _transport_errors("can't reach the package registry", _public(url)):
+            with _transport_errors("can't reach the package registry", _PASSWORD.sub("://", url)):
                 finder.session.get(f"{url.rstrip('/')}/{spec.name}/")
     raise ConfigError(
         f"no sdist of {spec.name}=={spec.version} in the package registry",
         where=where,
         fix="check the name and version, the network, and pip's index-url (pip config list)",
     )
-
-
-def _public(url: str) -> str:
-    """A URL without user and password."""
-    scheme, sep, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{sep}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def fetch(spec: Spec, *, sha256: str | None, progress: Progress | None = None) -> tuple[Path, Pin]:
@@ -170,15 +172,14 @@ def fetch(spec: Spec, *, sha256: str | None, progress: Progress | None = None) -
         if expected and cache.usable(place := cache.entry(pin := Pin("sdist", expected), spec.subdir), pin):
             return place, pin
         screen.step(f"downloading {found.filename}")
-        actual = _download(found, finder, part, expected, progress)
-        pin = Pin("sdist", actual)
-        # Suffixed so that zip and tar are told apart by name.
-        whole = part.with_name(f"{actual}-{found.filename}")
-        os.replace(part, whole)
+        pin = Pin("sdist", _download(found, finder, part, expected, progress))
         try:
-            return unpacked(whole, spec, pin, strip=1), pin
-        finally:
-            whole.unlink(missing_ok=True)
+            place = unpacked(part, spec, pin, strip=1)
+        except BuildFailed:
+            part.unlink()
+            raise
+        part.unlink()
+        return place, pin
 
 
 def unpacked(archive: Path, spec: Spec, pin: Pin, *, strip: int | None) -> Path:
@@ -191,7 +192,8 @@ def unpacked(archive: Path, spec: Spec, pin: Pin, *, strip: int | None) -> Path:
                 tree = work / "tree"
                 tree.mkdir()
                 unpack(archive, tree, subdir=spec.subdir, exclude=NOT_FOR_RUNTIMES, strip=strip)
-                _lift(tree)
+                if strip is None and not spec.subdir:
+                    _lift(tree)
                 cache.mark(work, spec=spec.text, pin=pin)
     return place
 
@@ -211,6 +213,8 @@ def _download(
 ) -> str:
     """Fill ``part``, going on with what is there; returns its digest, which is ``expected`` if given."""
     resumed = part.exists() and part.stat().st_size > 0
+    if resumed and expected == files.sha256_file(part):
+        return expected  # an earlier run was ended while it unpacked
     _transfer(found, finder, part, progress)
     actual = files.sha256_file(part)
     if expected and actual != expected and resumed:

@@ -24,7 +24,7 @@ from buildtool.core.errors import BuildFailed
 
 MAX_FILES = 300_000
 MAX_BYTES = 8 << 30
-"""Limits on what is unpacked: about ten times a TVM tree with all submodules."""
+"""Limits on an archive: about ten times a TVM tree with all submodules."""
 
 
 @dataclass
@@ -39,8 +39,11 @@ class Unpacker:
     strip: int | None = None
     max_files: int = MAX_FILES
     max_bytes: int = MAX_BYTES
-    files: int = 0
+    seen: int = 0
+    """Members so far, those outside the subdirectory too: the limits are on the whole archive."""
     size: int = 0
+    files: int = 0
+    """Files and links unpacked."""
     _links: list[tuple[Path, str]] = field(default_factory=list)
 
     def refuse(self, what: str, name: str) -> BuildFailed:
@@ -71,9 +74,9 @@ class Unpacker:
         return any(fnmatch.fnmatchcase(head, pattern) for head in heads for pattern in self.exclude)
 
     def count(self, name: str, size: int) -> None:
-        self.files += 1
+        self.seen += 1
         self.size += size
-        if self.files > self.max_files:
+        if self.seen > self.max_files:
             raise self.refuse(f"more than {self.max_files} files", name)
         if size < 0 or self.size > self.max_bytes:
             raise self.refuse(f"more than {self.max_bytes >> 20} MB", name)
@@ -88,6 +91,7 @@ class Unpacker:
             if out.tell() != size:
                 raise self.refuse(f"{out.tell()} bytes where {size} were announced", name)
         target.chmod(0o755 if executable else 0o644)
+        self.files += 1
 
     def _parent(self, target: Path, name: str) -> None:
         try:
@@ -108,6 +112,7 @@ class Unpacker:
         if target.exists():
             raise self.refuse("the same name twice", name)
         shutil.copy2(source, target)
+        self.files += 1
 
     def finish(self) -> None:
         """Make the links; every one must end inside the folder once all are there."""
@@ -120,6 +125,7 @@ class Unpacker:
                 raise self.refuse("path through a link", name)
             self._parent(target, name)
             target.symlink_to(to)
+            self.files += 1
         for target, to in self._links:
             if not Path(os.path.realpath(target)).is_relative_to(root):
                 name = target.relative_to(self.dest).as_posix()
@@ -140,7 +146,7 @@ def unpack(
     """
     unpacker = Unpacker(archive, dest, subdir, exclude, strip)
     try:
-        if archive.name.lower().endswith(".zip"):
+        if _is_zip(archive):
             _zip(unpacker)
         else:
             _tar(unpacker)
@@ -160,13 +166,18 @@ def unpack(
     return unpacker.files
 
 
+def _is_zip(archive: Path) -> bool:
+    with archive.open("rb") as stream:
+        return stream.read(2) == b"PK"
+
+
 def _tar(unpacker: Unpacker) -> None:
     with tarfile.open(unpacker.archive, "r|*") as tar:
         for member in tar:
+            unpacker.count(member.name, member.size)
             target = unpacker.place(member.name)
             if target is None or member.isdir():
                 continue
-            unpacker.count(member.name, member.size)
             if member.issym():
                 unpacker.link(target, member.linkname, member.name)
             elif member.islnk():
@@ -182,10 +193,10 @@ def _tar(unpacker: Unpacker) -> None:
 def _zip(unpacker: Unpacker) -> None:
     with zipfile.ZipFile(unpacker.archive) as bundle:
         for member in bundle.infolist():
+            unpacker.count(member.filename, member.file_size)
             target = unpacker.place(member.filename)
             if target is None or member.is_dir():
                 continue
-            unpacker.count(member.filename, member.file_size)
             mode = member.external_attr >> 16
             kind = stat.S_IFMT(mode)
             if member.flag_bits & 1:

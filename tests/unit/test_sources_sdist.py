@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from buildtool.core.errors import BuildFailed, ConfigError
+from buildtool.core.errors import BuildFailed, ConfigError, UsageError
 from buildtool.sources import open_source, sdist
 from tests.standins.minitvm import make_minitvm
 from tests.standins.registry import Registry, serving
@@ -81,6 +82,33 @@ def test_broken_transfers_go_on_where_they_stopped(registry: Registry) -> None:
     registry.break_after, registry.breaks = 150_000, 2
     open_source(SPEC)
     assert [wanted for _, wanted in registry.requests] == [None, "bytes=150000-", "bytes=300000-"]
+
+
+def test_a_run_ended_while_unpacking_needs_no_second_download(
+    registry: Registry, private_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sdist, "unpack", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            open_source(SPEC)
+    open_source(SPEC)
+    assert len(registry.requests) == 1
+    assert len(leftovers(private_cache)) == 1
+
+
+def test_a_refused_download_shows_no_password(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", registry.url.replace("://", "://user:secret@"))
+    page = Registry.page
+    monkeypatch.setattr(
+        Registry, "page", lambda self, project: page(self, project).replace("/files", "/gone")
+    )
+    with pytest.raises(BuildFailed, match="broke off") as caught:
+        open_source(SPEC)
+    assert "404" in str(caught.value)
+    assert "secret" not in str(caught.value)
 
 
 def test_without_range_support_it_starts_again(registry: Registry) -> None:
@@ -171,10 +199,14 @@ def test_full_disk_leaves_no_entry(
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device", "x")
 
-    monkeypatch.setattr("buildtool.sources.unpack.shutil.copyfileobj", full)
-    with pytest.raises(OSError, match="No space left"):
-        open_source(SPEC)
-    assert leftovers(private_cache) == []
+    with monkeypatch.context() as patch:
+        patch.setattr("buildtool.sources.unpack.shutil.copyfileobj", full)
+        with pytest.raises(OSError, match="No space left"):
+            open_source(SPEC)
+    # No entry, but the checked download is not thrown away: once there is room it is enough.
+    assert [name.rpartition(".")[2] for name in leftovers(private_cache)] == ["part"]
+    open_source(SPEC)
+    assert len(registry.requests) == 1
 
 
 def test_find_links_of_pip_are_used(
@@ -217,6 +249,24 @@ def test_local_archive_of_the_tree_itself(tmp_path: Path, private_cache: Path) -
     with tarfile.open(archive, "w:xz") as out:
         out.add(tree, "tvm-0.19")
     assert open_source(str(archive)).version == "0.19.0"
+
+
+def test_a_subdirectory_with_one_folder_stays_as_it_is(tmp_path: Path, private_cache: Path) -> None:
+    tree = make_minitvm(tmp_path / "tvm")
+    archive = tmp_path / "a.tar.gz"
+    with tarfile.open(archive, "w:gz") as out:
+        out.add(tree, "top/3rdparty/tvm")
+    with pytest.raises(UsageError, match="no CMakeLists") as caught:
+        open_source(f"{archive}#3rdparty")
+    assert caught.value.found == "CMakeLists.txt in tvm"
+
+
+def test_zip_of_a_registry(registry: Registry, tmp_path: Path) -> None:
+    tree = make_minitvm(tmp_path / "zip" / "mini-1.0" / "3rdparty" / "tvm", "relay")
+    registry.files.clear()
+    name = shutil.make_archive(str(tmp_path / "mini-1.0"), "zip", tree.parents[2])
+    registry.files["mini-1.0.zip"] = Path(name).read_bytes()
+    assert open_source(SPEC).version == "0.19.0"
 
 
 @pytest.mark.parametrize("digest", ["xyz", "a" * 63])
