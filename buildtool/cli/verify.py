@@ -64,6 +64,7 @@ def verify(
     """
     from buildtool import settings as settings_room
     from buildtool.artifacts import load
+    from buildtool.core.process import which
     from buildtool.verify import report as reports
     from buildtool.verify import select
 
@@ -72,6 +73,8 @@ def verify(
         rows = [(c.id, c.title, ", ".join(sorted(c.needs))) for c in chosen]
         print_table(None, ("check", "title", "needs"), rows)
         return 0
+    if host_python is not None and which(str(host_python)) is None:
+        raise UsageError("no such interpreter", where=f"--host-python {host_python}")
     loaded = settings_room.load(settings)
     artifacts = load(dist or _last_dist(loaded, profile))
     if artifacts.ndk_dir and Path(artifacts.ndk_dir).is_dir():

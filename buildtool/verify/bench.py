@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 import tempfile
 import uuid
@@ -167,11 +166,8 @@ class Bench:
         Raises CheckFailed when the child reports an error, dies or takes longer
         than ``timeout`` seconds; the child is ended with all it started.
         """
-        env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
-        env["PYTHONDONTWRITEBYTECODE"] = "1"
         done = run(
             [self.python, Path(probe_module.__file__)],
-            env=env,
             stdin=json.dumps(request).encode(),
             timeout=timeout,
             check=False,
@@ -185,7 +181,7 @@ class Bench:
         if "cant" in reply:
             raise CantObserve(str(reply["cant"]))
         if "error" in reply:
-            raise CheckFailed(str(reply["error"]), details=[*str(reply.get("trace", "")).splitlines()][-12:])
+            raise CheckFailed(str(reply["error"]), details=map(str, reply.get("trace", ())))
         return reply
 
     def session(self) -> dict[str, Any]:

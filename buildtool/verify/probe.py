@@ -6,7 +6,7 @@ process only; the parent reports it.
 
 Requests name a ``task``; those on a device add the tracker's ``host`` and
 ``port`` and the server's ``key``. Replies hold the task's figures, or
-``error`` with ``trace``, or ``cant`` when the thing could not be tried.
+``error`` with ``trace`` (the innermost calls), or ``cant`` when the thing could not be tried.
 """
 
 from __future__ import annotations
@@ -199,7 +199,8 @@ def compile_llvm(request: dict[str, Any]) -> dict[str, Any]:
     module = tvm.IRModule({"add": add, "matmul": matmul})
     target = tvm.target.Target({"kind": "llvm", "mtriple": request["triple"]})
     begun = time.perf_counter()
-    library = tvm.compile(module, target=target)
+    compiler = getattr(tvm, "compile", None) or tvm.build  # tvm.compile came with v0.20
+    library = compiler(module, target=target)
     seconds = time.perf_counter() - begun
     library = getattr(library, "mod", library)
     save = getattr(library, "write_to_file", None) or library.save
@@ -240,7 +241,9 @@ def main() -> int:
     except Cant as exc:
         reply = {"cant": str(exc)}
     except BaseException as exc:
-        reply = {"error": f"{type(exc).__name__}: {exc}", "trace": traceback.format_exc()}
+        frames = traceback.extract_tb(exc.__traceback__)[-3:]
+        places = [f"{os.path.basename(f.filename)}:{f.lineno} {f.line}" for f in frames]  # noqa: PTH119
+        reply = {"error": f"{type(exc).__name__}: {exc}", "trace": places}
     sys.stdout.write("\n" + _MARK + json.dumps(reply) + "\n")
     sys.stdout.flush()
     # tvm's threads and sessions may hang at interpreter exit; the reply is out.

@@ -66,6 +66,20 @@ def test_unknown_check_exits_2(dist: Path, capsys: pytest.CaptureFixture[str]) -
     assert "did you mean 'build-id'?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--host-python", "/no/python"], 2, "no such interpreter"),
+        (["--model", "/no/model.so"], 1, "can't read the file: No such file"),
+    ],
+)
+def test_named_files_must_be_there(
+    dist: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    assert main(["verify", str(dist), *STATIC, *words]) == code
+    assert said in capsys.readouterr().err
+
+
 def test_list_needs_no_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
