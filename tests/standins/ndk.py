@@ -159,6 +159,12 @@ endforeach()
 """
 
 
+def real_ndk() -> Path | None:
+    """A real NDK that tests shall use: BUILDTOOL_TEST_NDK, else ANDROID_NDK_HOME."""
+    named = os.environ.get("BUILDTOOL_TEST_NDK") or os.environ.get("ANDROID_NDK_HOME")
+    return Path(named) if named else None
+
+
 def missing() -> str | None:
     """Why no stand-in can be made here, or None: the words for a skip."""
     for program in ("clang", "clang++", "ld.lld", "llvm-ar", "llvm-strip"):
