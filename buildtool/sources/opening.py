@@ -124,9 +124,9 @@ def fetch_for(
 ) -> TvmSource:
     """The tree that the settings, TVM_HOME or the current folder name, as buildtool.lock pins it.
 
-    The lock file lies beside buildtool.toml; without one nothing is locked.
-    What it lacks is added. ``locked`` refuses a source that it lacks or that
-    differs; ``update`` pins what is there now.
+    The lock file lies beside buildtool.toml and holds that file's own source: one
+    named by a flag or the environment is not written to it. ``locked`` refuses a
+    source that the lock file lacks or that differs; ``update`` pins what is there now.
     """
     from buildtool.settings import lock
 
@@ -136,11 +136,13 @@ def fetch_for(
             "no TVM source is named",
             fix=f"give --source SPEC, set [source] spec in buildtool.toml, or set {HOME_VARIABLE}",
         )
+    named_elsewhere = settings.origin("source.spec").startswith(("flag", "environment ", "built-in"))
+    sha256 = settings.source.sha256
     path = settings.file.parent / LOCK_FILE if settings.file else None
-    if path is None:
+    if path is None or (named_elsewhere and not locked):
         if locked:
             raise UsageError("--locked needs a buildtool.toml with its lock file", fix="run: buildtool init")
-        return open_source(spec, sha256=settings.source.sha256, on_progress=on_progress)
+        return open_source(spec, sha256=sha256, on_progress=on_progress)
     pins = lock.read(path)
     key = _lock_key(spec, path.parent)
     entry = None if update else pins.get(key)
@@ -149,12 +151,12 @@ def fetch_for(
             "the source is not in the lock file",
             where=str(path),
             expected=key,
-            fix="run: buildtool source fetch",
+            fix="set it as [source] spec in buildtool.toml and run: buildtool source fetch",
         )
     pin = Pin(entry.kind, entry.id) if entry else None
     # A working tree changes all the time: it is held to its pin only when asked.
     follow = pin if locked or (pin and pin.kind != "path") else None
-    source = open_source(spec, sha256=settings.source.sha256, pin=follow, on_progress=on_progress)
+    source = open_source(spec, sha256=sha256, pin=follow, on_progress=on_progress)
     if pin != source.pin:
         lock.write(path, {**pins, key: lock.Locked(**asdict(source.pin))})
     return source

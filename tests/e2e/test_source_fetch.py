@@ -228,6 +228,19 @@ def test_working_tree_is_held_to_its_pin_only_when_locked(tmp_path: Path) -> Non
     assert buildtool(folder, "source", "show", "--locked").returncode == 0
 
 
+def test_a_source_named_by_a_flag_leaves_the_files_own_lock_and_digest_alone(tmp_path: Path) -> None:
+    tree = make_minitvm(tmp_path / "tvm")
+    folder = project(tmp_path, "sdist:absent==1.0")
+    with (folder / "buildtool.toml").open("a") as stream:
+        stream.write(f'sha256 = "{"a" * 64}"\n')
+    done = buildtool(folder, "source", "fetch", "--source", str(tree))
+    assert done.returncode == 0, done.stderr
+    assert not (folder / "buildtool.lock").exists()
+    refused = buildtool(folder, "source", "fetch", "--source", str(tree), "--locked")
+    assert refused.returncode == 2
+    assert "not in the lock file" in refused.stderr
+
+
 def test_no_source_named(tmp_path: Path) -> None:
     done = buildtool(tmp_path, "source", "show", "--json")
     assert done.returncode == 2
