@@ -68,8 +68,10 @@ def _read(stream: Any, size: int) -> ElfFacts:
     from elftools.elf.segments import InterpSegment
 
     elf = ELFFile(stream)
-    _check_extents(elf, size)
-    segments = list(elf.iter_segments())
+    _check_tables(elf, size)
+    # A split-off debug file keeps its program headers, but not what they point to.
+    segments = [] if _is_debug_only(elf) else list(elf.iter_segments())
+    _check_segments(segments, size)
     kind = str(elf["e_type"])
     if kind not in ("ET_DYN", "ET_EXEC", "ET_REL"):
         raise _Damaged(f"e_type is {kind}")
@@ -94,7 +96,7 @@ def _read(stream: Any, size: int) -> ElfFacts:
         relro=any(s["p_type"] == "PT_GNU_RELRO" for s in segments),
         pie=kind == "ET_DYN" and (interpreter is not None or bool(flags_1 & _DF_1_PIE)),
         # Without the header, loaders take the stack as executable.
-        executable_stack=kind != "ET_REL" and (stack is None or bool(stack & _PF_X)),
+        executable_stack=bool(segments) and (stack is None or bool(stack & _PF_X)),
         segments=tuple(_load(s) for s in segments if s["p_type"] == "PT_LOAD"),
         defined=defined,
         undefined=undefined,
@@ -105,22 +107,30 @@ def _read(stream: Any, size: int) -> ElfFacts:
     )
 
 
-def _check_extents(elf: Any, size: int) -> None:
-    """Every table, segment and section must lie within the file."""
+def _check_tables(elf: Any, size: int) -> None:
+    """Both header tables and every section must lie within the file."""
     for table, count, entry in (("e_phoff", "e_phnum", "e_phentsize"), ("e_shoff", "e_shnum", "e_shentsize")):
         number = int(elf[count])
         if number > _MAX_TABLE or int(elf[table]) + number * int(elf[entry]) > size:
             raise _Damaged(f"{number} headers at offset {int(elf[table])} in a file of {size} bytes")
     if elf["e_shoff"] and not elf["e_shnum"]:
         raise _Damaged("a section table without sections")
-    for segment in elf.iter_segments():
-        if int(segment["p_offset"]) + int(segment["p_filesz"]) > size:
-            raise _Damaged(f"segment {segment['p_type']} reaches past the end of the file (truncated?)")
     for number in range(int(elf["e_shnum"])):
         header = elf._get_section_header(number)
         end = int(header["sh_offset"]) + int(header["sh_size"])
         if header["sh_type"] not in ("SHT_NOBITS", "SHT_NULL") and end > size:
             raise _Damaged(f"section {number} reaches past the end of the file (truncated?)")
+
+
+def _check_segments(segments: list[Any], size: int) -> None:
+    for segment in segments:
+        if int(segment["p_offset"]) + int(segment["p_filesz"]) > size:
+            raise _Damaged(f"segment {segment['p_type']} reaches past the end of the file (truncated?)")
+
+
+def _is_debug_only(elf: Any) -> bool:
+    text = elf.get_section_by_name(".text")
+    return text is not None and text["sh_type"] == "SHT_NOBITS"
 
 
 class _Tags:

@@ -184,12 +184,15 @@ class PageSize(Check):
             bad = ["no LOAD segment"]
         also = "" if strict else f"; 16 KB pages: {'no' if _misplaced(elf, PAGE_16K) else 'yes'}"
         aligns = sorted({s.align for s in elf.segments})
+        worst = f"{bad[0]}; {len(bad)} of {len(elf.segments)}" if bad else ""
+        fix = f"link with -Wl,-z,max-page-size={page}"
+        if context.file.role == "runtime":  # the NDK's own file: no flag of ours changes it
+            fix = "take an NDK whose C++ library is aligned (r27 or newer), or build with --stl c++_static"
         return verdict(
             not bad,
-            (first_few(bad) if bad else f"{len(elf.segments)} LOAD, align {', '.join(map(str, aligns))}")
-            + also,
+            (worst or f"{len(elf.segments)} LOAD, align {', '.join(map(str, aligns))}") + also,
             f"p_align >= {page}, p_offset = p_vaddr modulo {page}",
-            fix=f"link with -Wl,-z,max-page-size={page}",
+            fix=fix,
         )
 
 
