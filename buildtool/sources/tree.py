@@ -190,15 +190,7 @@ def _cmake4_notes(root: Path, files: Iterable[CMakeFile]) -> Iterator[str]:
                 )
             if command.name != "add_subdirectory" or not words:
                 continue
-            place = words[0]
-            for variable in ("CMAKE_CURRENT_SOURCE_DIR", "CMAKE_CURRENT_LIST_DIR"):
-                place = place.replace(f"${{{variable}}}", str(folder))
-            for variable in ("CMAKE_SOURCE_DIR", "PROJECT_SOURCE_DIR"):
-                place = place.replace(f"${{{variable}}}", str(root))
-            target = folder / place
-            child = target / "CMakeLists.txt"
-            if "${" in str(target):
-                continue  # its place depends on other variables
+            child = _subproject(words[0], folder, root)
             key = os.path.relpath(child, root)
             if key in seen or not child.is_file():
                 continue
@@ -208,6 +200,18 @@ def _cmake4_notes(root: Path, files: Iterable[CMakeFile]) -> Iterator[str]:
                 waiting.append((key, child.parent, tuple(parse(text, where=str(child)))))
             except ConfigError as exc:
                 yield f"{key} could not be read as CMake: {exc.what}"
+
+
+def _subproject(place: str, folder: Path, root: Path) -> Path:
+    """The CMakeLists.txt that add_subdirectory(place) in ``folder`` reads.
+
+    A place that depends on other variables stays as written, and so names no file.
+    """
+    for variable in ("CMAKE_CURRENT_SOURCE_DIR", "CMAKE_CURRENT_LIST_DIR"):
+        place = place.replace(f"${{{variable}}}", str(folder))
+    for variable in ("CMAKE_SOURCE_DIR", "PROJECT_SOURCE_DIR"):
+        place = place.replace(f"${{{variable}}}", str(root))
+    return folder / place / "CMakeLists.txt"
 
 
 def _highest(words: list[str]) -> tuple[int, int]:
