@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from buildtool.artifacts import ArtifactSet
+from buildtool.core.console import screen
 from buildtool.core.errors import BuildtoolError, CheckFailed
 from buildtool.core.process import run
 from buildtool.devices.base import Device, Pushed
@@ -57,11 +58,16 @@ class Bench:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            if self._scratch:
-                self.device.remove(sorted(self._scratch))
-        finally:
-            self._stack.close()
+        # A device that went away must not cost the report.
+        for undo in (self._remove_scratch, self._stack.close):
+            try:
+                undo()
+            except BuildtoolError as gone:
+                screen.warn(f"clean-up after verify: {gone.what}")
+
+    def _remove_scratch(self) -> None:
+        if self._scratch:
+            self.device.remove(sorted(self._scratch))
 
     @property
     def device(self) -> Device:

@@ -187,7 +187,7 @@ class PageSize(Check):
         worst = f"{bad[0]}; {len(bad)} of {len(elf.segments)}" if bad else ""
         fix = f"link with -Wl,-z,max-page-size={page}"
         if context.file.role == "runtime":  # the NDK's own file: no flag of ours changes it
-            fix = "take an NDK whose C++ library is aligned (r27 or newer), or build with --stl c++_static"
+            fix = "take a newer NDK (r28 aligns everything to 16 KB), or build with --stl c++_static"
         return verdict(
             not bad,
             (worst or f"{len(elf.segments)} LOAD, align {', '.join(map(str, aligns))}") + also,
@@ -201,9 +201,11 @@ class NoBuildPaths(Check):
     title = "holds no path of the build machine"
 
     def run(self, context: Context) -> Outcome:
-        wanted = [p for p in (context.artifacts.source_dir, context.artifacts.build_dir) if p.count("/") > 1]
+        files = context.artifacts
+        folders = (files.source_dir, files.build_dir, files.ndk_dir or "")
+        wanted = [folder for folder in folders if folder.count("/") > 1]
         if not wanted:
-            return skipped("the manifest names no source or build folder to look for")
+            return skipped("the manifest names no folder of the build machine to look for")
         data = context.file.path.read_bytes()
         hits: list[str] = []
         for folder in wanted:

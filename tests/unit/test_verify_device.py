@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from buildtool.artifacts import ArtifactSet
+from buildtool.core.errors import CheckFailed
 from buildtool.devices.base import Ran
 from buildtool.toolchains.model import Toolchain
 from buildtool.verify import Outcome, Status, smoke, verify
@@ -203,3 +204,20 @@ def test_without_a_toolchain_the_compiled_checks_are_skipped(
     for identity in ("smoke-abi", "kernel-direct"):
         seen = outcome(identity, files, None, device)
         assert seen.status is Status.SKIP and "toolchain" in seen.evidence
+
+
+def test_device_that_goes_away_does_not_cost_the_report(
+    tmp_path: Path,
+    host: Toolchain,
+    device: LocalDevice,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def gone(*args: object, **kwargs: object) -> Any:
+        raise CheckFailed("the device is offline")
+
+    for name in ("run", "remove"):
+        monkeypatch.setattr(device, name, gone)
+    seen = outcome("smoke-abi", built(tmp_path, host, ffi=True), host, device)
+    assert seen.status is Status.FAIL and seen.measured == "the device is offline"
+    assert "clean-up after verify: the device is offline" in capsys.readouterr().err
