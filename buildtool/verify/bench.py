@@ -30,7 +30,7 @@ _HOST_EXTRA = "pip install 'buildtool[host]'"
 
 
 class Bench:
-    """Holds a device and what is made on it; :meth:`close` ends and removes all of it."""
+    """Holds a device and what is made on it; leaving the ``with`` block ends and removes all of it."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Bench:
         )
 
     def push_scratch(self, files: Mapping[str, Path]) -> Pushed:
-        """Send files of ours, which :meth:`close` removes from the device again."""
+        """Send files of ours, which are removed from the device again at the end."""
         self._scratch.update(files)
         return self.device.push(files)
 

@@ -230,7 +230,7 @@ RELAY_EXPORTS = (
 )  # fmt: skip
 FFI_EXPORTS = (
     "TVMFFIFunctionCall", "TVMFFIFunctionGetGlobal", "TVMFFIErrorSetRaisedFromCStr",
-    "TVMFFIErrorMoveFromRaised", "TVMFFIObjectDecRef",
+    "TVMFFIErrorMoveFromRaised",
 )  # fmt: skip
 FFI_RUNTIME_EXPORTS = (
     "TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace", "TVMBackendParallelLaunch",
