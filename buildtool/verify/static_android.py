@@ -9,7 +9,6 @@ from buildtool.verify.check import TOOLCHAIN, Check, Context, passed, skipped, v
 from buildtool.verify.model import Outcome
 from buildtool.verify.static_elf import FFI, first_few
 
-_EMUTLS = "__emutls_get_address"
 LIBCXX = "libc++_shared.so"
 
 
@@ -106,27 +105,22 @@ class SameLibcxx(_AndroidCheck):
         if ours is None:
             return skipped(f"the toolchain {context.tools.name} ships no {LIBCXX} to compare with")
         reference, elf = read_elf(ours), context.file.elf
-        emutls = _emutls_users(context)
-        if emutls and _EMUTLS not in elf.defined and _EMUTLS in elf.undefined:
-            return verdict(False, f"{_EMUTLS} wanted, exported by nothing", "no such symbol", fix=_SWAP)
-        same = elf.defined == reference.defined and elf.build_id == reference.build_id
+        same = (elf.defined, elf.undefined, elf.build_id) == (
+            reference.defined,
+            reference.undefined,
+            reference.build_id,
+        )
         measured = f"{len(elf.defined)} symbols, build-id {elf.build_id or 'none'}"
         if same:
             return passed(measured, f"the same as in NDK {context.tools.revision}")
-        lost = sorted(reference.defined - elf.defined)
+        lost, wants = sorted(reference.defined - elf.defined), sorted(elf.undefined - reference.undefined)
         return verdict(
             False,
-            measured + (f"; lacks {first_few(lost)}" if lost else ""),
+            measured,
             f"{len(reference.defined)} symbols, build-id {reference.build_id or 'none'}",
-            fix=_SWAP,
+            evidence=f"lacks {first_few(lost) or 'nothing'}; wants {first_few(wants) or 'nothing'} besides",
+            fix="ship the libc++_shared.so of the NDK that compiles: build again without replacing files",
         )
-
-
-_SWAP = "ship the libc++_shared.so of the NDK that compiles: build again without replacing files"
-
-
-def _emutls_users(context: Context) -> list[str]:
-    return [a.name for a in context.artifacts.artifacts if _EMUTLS in a.elf.undefined]
 
 
 class Stripped(_AndroidCheck):

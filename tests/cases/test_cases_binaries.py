@@ -127,6 +127,7 @@ def test_c15_cxx_runtime_of_another_ndk(
     other = artifact(compile_c(tmp_path / "old", "libc++_shared.so", code, cc=ARM_CC), "runtime")
     swapped = outcomes("android-libcxx", artifact_set(toolchain, other, app[1]), toolchain)
     assert swapped["libc++_shared.so"].status is Status.FAIL
+    assert "wants __emutls_get_address besides" in swapped["libc++_shared.so"].evidence
     closed = outcomes("symbols", artifact_set(toolchain, other, app[1]), _with_stubs(toolchain, tmp_path))
     assert "__emutls_get_address" in closed["libc++_shared.so"].measured
 
