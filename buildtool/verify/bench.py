@@ -205,7 +205,7 @@ class Bench:
         self.push_artifacts()
         # A key of our own: another server's with the same key might answer instead.
         key = f"verify-{uuid.uuid4().hex[:8]}"
-        tracker = self._stack.enter_context(Tracker())
+        tracker = self._stack.enter_context(Tracker(python=self.python))
         server = self._stack.enter_context(RpcServer(self.device, tracker=tracker, key=key))
         self._made["server object"] = server
         return {"host": "127.0.0.1", "port": tracker.port, "key": key}
