@@ -202,6 +202,9 @@ def find_zig(settings: Settings, abi: Abi) -> Toolchain:
 
 
 def _wrapper(path: Path, words: list[str]) -> None:
-    text = f'#!/bin/sh\nexec {" ".join(shlex.quote(w) for w in words)} "$@"\n'
+    # zig's linker front end refuses this word of TVM's; without it symbols of static
+    # archives (libbacktrace) stay exported, which changes nothing else.
+    drop = 'for a do shift; case "$a" in -Wl,--exclude-libs,*) ;; *) set -- "$@" "$a" ;; esac; done\n'
+    text = f'#!/bin/sh\n{drop}exec {" ".join(shlex.quote(w) for w in words)} "$@"\n'
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         atomic_write(path, text, mode=0o755)
