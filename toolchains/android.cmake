@@ -62,6 +62,10 @@ foreach(kind IN ITEMS SHARED MODULE EXE)
   endif()
 endforeach()
 
+# TVM up to v0.19 links rtvm with gold when this says so; r23 dropped gold, and older
+# NDKs' own default links it too.
+unset(ENV{ANDROID_NDK_MAJOR})
+
 # Link-time optimisation indexes archives with these; CMake would also look for the host's.
 if(CMAKE_AR AND CMAKE_RANLIB)
   foreach(lang IN ITEMS C CXX)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from buildtool.core.errors import ConfigError
+from buildtool.core.paths import data_dir
 from buildtool.core.types import Abi, Option
 from buildtool.toolchains.ndk import ELF_MACHINE, elf_machine
 
@@ -37,17 +38,19 @@ class ClmlSdk:
     libraries: tuple[Path, ...] = ()
 
     def cmake_args(self) -> tuple[Option, ...]:
-        """Cache variables that make TVM take exactly these libraries.
+        """Cache variables that make TVM take exactly these libraries, and its OpenCLML runtime compile.
 
         TVM's own search looks into ``lib64`` whatever the ABI for OpenCLML,
         into ``lib`` first for OpenCL, and is led astray by the find-root modes
         of a cross build; a variable that is already set is not searched for.
+        Every TVM tree's project is called ``tvm``.
         """
         origin = f"OpenCLML SDK {self.major}"
         return (
             Option("CMAKE_FIND_ROOT_PATH", str(self.root), origin),
             Option("EXTERN_CLML_COMPUTE_LIB", ";".join(str(path) for path in self.libraries), origin),
             Option("OpenCL_LIBRARIES", str(self.libraries[0]), origin),
+            Option("CMAKE_PROJECT_tvm_INCLUDE", str(data_dir("toolchains") / "clml.cmake"), origin),
         )
 
 

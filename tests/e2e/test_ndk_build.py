@@ -157,6 +157,16 @@ def _loads(path: Path) -> list[tuple[int, int, int]]:
         return [(s["p_offset"], s["p_vaddr"], s["p_align"]) for s in segments]
 
 
+def _needed(path: Path) -> list[str]:
+    from elftools.elf.dynamic import DynamicSection
+    from elftools.elf.elffile import ELFFile
+
+    with path.open("rb") as stream:
+        dynamic = ELFFile(stream).get_section_by_name(".dynamic")
+        assert isinstance(dynamic, DynamicSection)
+        return [tag.needed for tag in dynamic.iter_tags("DT_NEEDED")]
+
+
 def _check_runs(built: Built, toolchain: Toolchain) -> None:
     """Run the program in emulation; a real NDK's programs need a phone and are only looked at."""
     assert toolchain.sysroot is not None
@@ -244,6 +254,40 @@ def test_reconfiguring_adds_no_flag_twice(tmp_path: Path) -> None:
     assert "no work to do" in _run([_tool("ninja"), "-C", tmp_path / "build"])
 
 
+# As in real trees: uses what it does not include, and the vendor's header.
+_CLML_RUNTIME = """\
+#include <CL/cl_qcom_ml_ops.h>
+int minitvm_clml_limit() { return CL_QCOM_ML_OPS_H_MAJOR_VERSION < INT_MAX ? 1 : 0; }
+extern "C" int minitvm_clml() { return clQueryMLInterfaceVersionsQCOM(nullptr, nullptr, 0, nullptr); }
+"""
+
+
+def _use_clml(tree: Path) -> None:
+    """Give the mini tree an OpenCLML runtime file and libraries, as real trees have them."""
+    source = tree / "src/runtime/contrib/clml/clml_runtime.cc"
+    source.parent.mkdir(parents=True)
+    source.write_text(_CLML_RUNTIME)
+    (tree / "3rdparty/OpenCL-Headers/CL").mkdir(parents=True, exist_ok=True)
+    (tree / "3rdparty/OpenCL-Headers/CL/cl.h").write_text(_CL_TYPES)
+    module = tree / "cmake/modules/CLML.cmake"
+    module.write_text(
+        module.read_text() + "include_directories(SYSTEM 3rdparty/OpenCL-Headers ${USE_CLML})\n"
+        "list(APPEND RUNTIME_SRCS src/runtime/contrib/clml/clml_runtime.cc)\n"
+        'find_library(EXTERN_CLML_COMPUTE_LIB NAMES OpenCL HINTS "${USE_CLML_GRAPH_EXECUTOR}/lib64")\n'
+        "link_libraries(${EXTERN_CLML_COMPUTE_LIB})\n"
+    )
+
+
+_CL_TYPES = """\
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+typedef int cl_int;
+typedef unsigned cl_uint;
+typedef struct _cl_mem* cl_mem;
+typedef struct _cl_command_queue* cl_command_queue;
+"""
+
 _CLML_SEARCH = """\
 cmake_minimum_required(VERSION 3.18)
 project(search C)
@@ -301,8 +345,11 @@ def test_both_generations_of_tree_build(
     options += [f'USE_CLML_GRAPH_EXECUTOR "{sdk.root}"'] + ["USE_CPP_RTVM ON"] * (era == "relay")
     (build / "config.cmake").write_text("".join(f"set({option})\n" for option in options))
     more = [f"-D{option.name}={option.value}" for option in sdk.cmake_args()]
-    built = _build(make_minitvm(tmp_path / "tvm", era), build, toolchain, *more, targets=targets)
+    tree = make_minitvm(tmp_path / "tvm", era)
+    _use_clml(tree)
+    built = _build(tree, build, toolchain, *more, targets=targets)
     assert "-DTVM_CLML_VERSION=3" in built.commands
+    assert {"libOpenCL.so", "libOpenCL_system.so"} <= set(_needed(build / outputs[0]))
     for name in outputs:
         assert elf_machine(build / name) == AARCH64
         assert all(align >= 16384 for _, _, align in _loads(build / name))

@@ -1,7 +1,7 @@
 """An OpenCLML-SDK-shaped folder: a header of our own and stub libraries.
 
-It lets TVM's CMake and our checks see the layout of the vendor's SDK. The stub
-libOpenCL.so has no OpenCL behind it: nothing compiled against it computes.
+Real trees' OpenCLML runtime compiles and links against it. There is no OpenCL
+behind it: nothing built with it computes, and no number in it is the vendor's.
 """
 
 from __future__ import annotations
@@ -10,46 +10,23 @@ from pathlib import Path
 
 from tests.standins.ndk import stub_library
 
-LIMITS = "OpenCLML stand-in: version macro and symbol names only; no operator is implemented"
+LIMITS = "OpenCLML stand-in: names to compile and link with; no operator is implemented"
 
-_HEADER = """\
-#ifndef CL_QCOM_ML_OPS_H
-#define CL_QCOM_ML_OPS_H
+_HEADER = Path(__file__).resolve().parent / "clml_sdk" / "CL" / "cl_qcom_ml_ops.h"
+_CL_H = "#define CL_TARGET_OPENCL_VERSION 300\n"
 
-/* A stand-in for tests. CL_QCOM_ML_OPS_H_MAJOR_VERSION 99 in a comment is no definition. */
-#define CL_QCOM_ML_OPS_H_MAJOR_VERSION {major}
-#define CL_QCOM_ML_OPS_H_MINOR_VERSION 0
-
-#include <CL/cl.h>
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-extern int clQueryMLInterfaceVersionsQCOM(int *majors, int *minors, unsigned entries, unsigned *count);
-#ifdef __cplusplus
-}}
-#endif
-#endif
-"""
-_CL_H = """\
-#ifndef OPENCL_CL_H
-#define OPENCL_CL_H
-#define CL_TARGET_OPENCL_VERSION 300
-typedef int cl_int;
-typedef unsigned cl_uint;
-typedef struct _cl_platform_id *cl_platform_id;
-#ifdef __cplusplus
-extern "C" {
-#endif
-extern cl_int clGetPlatformIDs(cl_uint entries, cl_platform_id *platforms, cl_uint *count);
-#ifdef __cplusplus
-}
-#endif
-#endif
-"""
-_STUB = """\
-int clQueryMLInterfaceVersionsQCOM(int *a, int *b, unsigned n, unsigned *c) { return -30; }
-int clGetPlatformIDs(unsigned n, void *p, unsigned *c) { return -1001; }
+# What TVM's OpenCL and OpenCLML runtimes call. Every function reports "no platform".
+_FUNCTIONS = """
+    clBuildProgram clCreateBuffer clCreateBufferWithProperties clCreateCommandQueue clCreateContext
+    clCreateImage clCreateKernel clCreateProgramWithBinary clCreateProgramWithSource
+    clEndRecordingQCOM clEnqueueCopyBuffer clEnqueueCopyBufferToImage clEnqueueCopyImage
+    clEnqueueCopyImageToBuffer clEnqueueMapBuffer clEnqueueNDRangeKernel clEnqueueReadBuffer
+    clEnqueueReadImage clEnqueueUnmapMemObject clEnqueueWriteBuffer clEnqueueWriteImage clFinish
+    clFlush clGetCommandQueueInfo clGetDeviceIDs clGetDeviceInfo clGetEventProfilingInfo
+    clGetMLInterfaceQCOM clGetPlatformIDs clGetPlatformInfo clGetProgramBuildInfo clGetProgramInfo
+    clNewRecordingQCOM clQueryMLInterfaceVersionsQCOM clReleaseCommandQueue clReleaseContext
+    clReleaseKernel clReleaseMemObject clReleaseProgram clSetKernelArg clSetPerfHintQCOM
+    clWaitForEvents
 """
 
 
@@ -59,20 +36,23 @@ def make_clml(
     major: int = 4,
     lib: str | None = "armeabi-v7a",
     lib64: str | None = "arm64-v8a",
-    cl_h: bool = True,
+    cl_h: bool = False,
     header: str | None = None,
 ) -> Path:
     """Make the stand-in in ``dest`` (created) and return it.
 
     ``lib`` and ``lib64`` name the ABI whose libraries lie there, None leaves
-    the folder out; ``header`` replaces the OpenCLML header's text.
+    the folder out; ``header`` replaces the OpenCLML header's text. Without
+    ``cl_h`` TVM's own OpenCL-Headers serve; the stand-in's is empty.
     """
+    text = _HEADER.read_text().replace("@MAJOR@", str(major)) if header is None else header
+    stub = "".join(f"int {name}(void) {{ return -1001; }}\n" for name in _FUNCTIONS.split())
     (dest / "CL").mkdir(parents=True)
-    (dest / "CL" / "cl_qcom_ml_ops.h").write_text(_HEADER.format(major=major) if header is None else header)
+    (dest / "CL" / "cl_qcom_ml_ops.h").write_text(text)
     if cl_h:
         (dest / "CL" / "cl.h").write_text(_CL_H)
     for folder, abi in (("lib", lib), ("lib64", lib64)):
         if abi is not None:
-            stub_library(dest / folder / "libOpenCL.so", abi, _STUB)
-            stub_library(dest / folder / "libOpenCL_system.so", abi, _STUB)
+            stub_library(dest / folder / "libOpenCL.so", abi, stub)
+            stub_library(dest / folder / "libOpenCL_system.so", abi, stub)
     return dest

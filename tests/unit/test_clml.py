@@ -32,13 +32,14 @@ def sdk(shared: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("abi", "folder"), [(Abi.ARM64, "lib64"), (Abi.ARM32, "lib")])
 def test_libraries_are_chosen_by_abi(shared: Path, abi: Abi, folder: str) -> None:
     found = read_clml(shared, abi)
-    assert (found.root, found.major, found.has_cl_h, found.abi) == (shared, 3, True, abi)
+    assert (found.root, found.major, found.has_cl_h, found.abi) == (shared, 3, False, abi)
     assert found.lib_dir == shared / folder
     assert [path.name for path in found.libraries] == ["libOpenCL.so", "libOpenCL_system.so"]
     values = {option.name: option.value for option in found.cmake_args()}
     assert values["OpenCL_LIBRARIES"] == str(shared / folder / "libOpenCL.so")
     assert values["EXTERN_CLML_COMPUTE_LIB"].split(";") == [str(path) for path in found.libraries]
     assert values["CMAKE_FIND_ROOT_PATH"] == str(shared)
+    assert Path(values["CMAKE_PROJECT_tvm_INCLUDE"]).is_file()
 
 
 def test_64_bit_libraries_in_lib_are_taken(sdk: Path) -> None:
