@@ -77,8 +77,8 @@ def test_kernel_that_crashes_costs_its_own_result_only(
     native = tmp_path / "smoke"
     native.mkdir()
     for source in (smoke.data_dir("native") / "smoke").iterdir():
-        text = source.read_text().replace("  saxpy(tensors);\n  result", "  __builtin_trap();\n  result")
-        (native / source.name).write_text(text)
+        crash = "  if (num_args == 3) __builtin_trap();\n  saxpy(tensors);\n"
+        (native / source.name).write_text(source.read_text().replace("  saxpy(tensors);\n", crash))
     monkeypatch.setattr(smoke, "data_dir", lambda name: tmp_path)
     report = verify(
         aarch64_line.artifacts,
@@ -89,6 +89,8 @@ def test_kernel_that_crashes_costs_its_own_result_only(
     )
     by_id = _by_id(report)
     assert by_id["rpc-kernel"] == [Status.FAIL]
+    crashed = next(r for r in report.results if r.id == "rpc-kernel").outcome
+    assert "compiling" not in crashed.measured and "server:" in crashed.evidence, crashed
     assert by_id["rpc-copy"] == by_id["rpc-error"] == [Status.PASS]
     assert by_id["llvm-add"] in ([Status.PASS], [Status.SKIP])
 
