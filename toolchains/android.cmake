@@ -45,22 +45,21 @@ foreach(lang IN ITEMS C CXX ASM)
   endif()
 endforeach()
 
-set(buildtool_link "")
 if(BUILDTOOL_MAX_PAGE_SIZE)
-  string(APPEND buildtool_link " -Wl,-z,max-page-size=${BUILDTOOL_MAX_PAGE_SIZE}")
+  foreach(kind IN ITEMS SHARED MODULE EXE)
+    if(DEFINED CMAKE_${kind}_LINKER_FLAGS)
+      string(APPEND CMAKE_${kind}_LINKER_FLAGS " -Wl,-z,max-page-size=${BUILDTOOL_MAX_PAGE_SIZE}")
+    else()
+      string(APPEND CMAKE_${kind}_LINKER_FLAGS_INIT " -Wl,-z,max-page-size=${BUILDTOOL_MAX_PAGE_SIZE}")
+    endif()
+  endforeach()
 endif()
-# r23 dropped libgcc for libunwind; old trees still ask for -lgcc.
+# r23 dropped libgcc for libunwind; old trees still ask for -lgcc. Not by the linker flags,
+# which sub-builds get as LDFLAGS: ExternalProject loses the quotes that a path may need.
 if(ANDROID_NDK_MAJOR GREATER_EQUAL 23)
   file(WRITE "${CMAKE_BINARY_DIR}/buildtool-libgcc/libgcc.a" "INPUT(-lunwind)\n")
-  string(APPEND buildtool_link " \"-L${CMAKE_BINARY_DIR}/buildtool-libgcc\"")
+  link_directories("${CMAKE_BINARY_DIR}/buildtool-libgcc")
 endif()
-foreach(kind IN ITEMS SHARED MODULE EXE)
-  if(DEFINED CMAKE_${kind}_LINKER_FLAGS)
-    string(APPEND CMAKE_${kind}_LINKER_FLAGS "${buildtool_link}")
-  else()
-    string(APPEND CMAKE_${kind}_LINKER_FLAGS_INIT "${buildtool_link}")
-  endif()
-endforeach()
 
 # TVM up to v0.19 links rtvm with gold when this says so; r23 dropped gold, and older
 # NDKs' own default links it too.

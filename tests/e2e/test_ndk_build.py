@@ -50,18 +50,20 @@ include(CheckIPOSupported)
 check_ipo_supported(RESULT ipo OUTPUT why LANGUAGES C CXX)
 message(STATUS "ipo=${ipo} ${why}")
 
-# An autotools-like sub-build: gets the compiler and its flags as words, nothing else.
-separate_arguments(c_flags NATIVE_COMMAND "${CMAKE_C_FLAGS}")
-add_custom_command(
-  OUTPUT "${CMAKE_BINARY_DIR}/libtrace.a"
-  COMMAND "${CMAKE_C_COMPILER}" ${c_flags} -c "${CMAKE_SOURCE_DIR}/trace.c" -o trace.o
-  COMMAND "${CMAKE_AR}" rcs libtrace.a trace.o
-  DEPENDS trace.c VERBATIM)
-add_custom_target(trace DEPENDS "${CMAKE_BINARY_DIR}/libtrace.a")
+# An autotools sub-build: gets the compiler and its flags as words, nothing else.
+include(ExternalProject)
+ExternalProject_Add(trace
+  SOURCE_DIR "${CMAKE_SOURCE_DIR}/trace" BINARY_DIR "${CMAKE_BINARY_DIR}/trace"
+  CONFIGURE_COMMAND sh "${CMAKE_SOURCE_DIR}/trace/configure" "CC=${CMAKE_C_COMPILER}"
+    "CFLAGS=${CMAKE_C_FLAGS}" "LDFLAGS=${CMAKE_EXE_LINKER_FLAGS}" "AR=${CMAKE_AR}"
+  BUILD_COMMAND sh ./build.sh
+  INSTALL_COMMAND ""
+  BUILD_BYPRODUCTS "${CMAKE_BINARY_DIR}/trace/libtrace.a"
+  LOG_CONFIGURE ON LOG_OUTPUT_ON_FAILURE ON)
 
 add_library(part SHARED part.cc)
 add_dependencies(part trace)
-target_link_libraries(part PRIVATE "${CMAKE_BINARY_DIR}/libtrace.a" old)
+target_link_libraries(part PRIVATE "${CMAKE_BINARY_DIR}/trace/libtrace.a" old)
 if(WITH_LIBGCC)
   target_link_libraries(part PRIVATE gcc)
 endif()
@@ -71,12 +73,26 @@ if(ipo)
   set_property(TARGET tool PROPERTY INTERPROCEDURAL_OPTIMIZATION TRUE)
 endif()
 """
+# What autoconf does: take NAME=VALUE, refuse other words, and link a program with the flags.
+_CONFIGURE = """\
+for word do
+  case $word in
+    [A-Z]*=*) eval "${word%%=*}=\\${word#*=}" ;;
+    *) echo "configure: error: unrecognized option: $word" >&2; exit 1 ;;
+  esac
+done
+source=$(dirname "$0")
+echo "int main(void) { return 0; }" > conftest.c
+"$CC" $CFLAGS $LDFLAGS conftest.c -o conftest || exit 77
+echo "'$CC' $CFLAGS -c '$source/trace.c' -o trace.o && '$AR' rcs libtrace.a trace.o" > build.sh
+"""
 _OLD = "cmake_minimum_required(VERSION 3.2)\nproject(old C)\nadd_library(old STATIC old.c)\n"
 _FILES = {
     "CMakeLists.txt": _CMAKE,
     "old/CMakeLists.txt": _OLD,
     "old/old.c": "int old_number(void) { return 40; }\n",
-    "trace.c": "int trace_number(void) { return 2; }\n",
+    "trace/trace.c": "int trace_number(void) { return 2; }\n",
+    "trace/configure": _CONFIGURE,
     "host/buildtool_host_only.h": "#error host\n",
     "part.cc": 'extern "C" int old_number(void);\nextern "C" int trace_number(void);\n'
     "int part() { return old_number() + trace_number(); }\n",
@@ -192,7 +208,7 @@ def test_a_project_with_every_known_trap_builds(tmp_path: Path, revision: str) -
         loads = _loads(path)
         assert all(align >= 16384 for _, _, align in loads)
         assert all(offset % 16384 == address % 16384 for offset, address, _ in loads)
-    assert elf_machine(built.folder / "trace.o") == AARCH64, "the sub-build compiled for the host"
+    assert elf_machine(built.folder / "trace/trace.o") == AARCH64, "the sub-build compiled for the host"
     assert "-fuse-ld=gold" not in built.commands
     _check_runs(built, toolchain)
 
@@ -203,7 +219,7 @@ def test_spaces_and_letters_in_every_path_work(tmp_path: Path) -> None:
     odd = tmp_path / "a b é"
     toolchain = _toolchain(odd / "ndk")
     built = _build(_project(odd / "src"), odd / "build", toolchain)
-    assert elf_machine(built.folder / "trace.o") == AARCH64
+    assert elf_machine(built.folder / "trace/trace.o") == AARCH64
     _check_runs(built, toolchain)
 
 
@@ -228,7 +244,7 @@ def test_without_our_file_the_traps_do_spring(tmp_path: Path) -> None:
     _run([*plain, "-B", tmp_path / "b", "-DWITH_LIBGCC=ON"])
     assert "unable to find library -lgcc" in _run([_tool("ninja"), "-C", tmp_path / "b", "-k0"], code=1)
     clang = root / "toolchains/llvm/prebuilt/linux-x86_64/bin/clang"
-    gold = [clang, "--target=aarch64-linux-android28", "-fuse-ld=gold", source / "trace.c"]
+    gold = [clang, "--target=aarch64-linux-android28", "-fuse-ld=gold", source / "trace/trace.c"]
     assert "invalid linker name" in _run(gold, code=1)
 
 
