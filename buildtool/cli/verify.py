@@ -29,9 +29,14 @@ def verify(
         str | None, typer.Option("--profile", metavar="NAME", help="Verify this profile's last build.")
     ] = None,
     device: Annotated[
-        str,
-        typer.Option("--device", metavar="SPEC", help="qemu, none, adb:SERIAL, ssh:USER@HOST, or a label."),
-    ] = "qemu",
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="SPEC",
+            help="qemu, local, none, adb:SERIAL, ssh:USER@HOST, or a label. "
+            "Default: qemu, but none for Android builds: name a phone.",
+        ),
+    ] = None,
     host_python: Annotated[
         Path | None,
         typer.Option("--host-python", metavar="PY", help="Interpreter that has tvm. Default: this one."),
@@ -116,7 +121,7 @@ def _profile_of(manifest: Path) -> object:
 def _run(
     artifacts: ArtifactSet,
     settings: Settings,
-    device_spec: str,
+    device_spec: str | None,
     host_python: Path | None,
     models: list[Path],
     only: list[str],
@@ -126,7 +131,7 @@ def _run(
 
     screen.step(f"verify {artifacts.profile} {artifacts.abi.value} in {artifacts.root}")
     toolchain, no_toolchain = _toolchain(artifacts, settings)
-    device, no_device = _device(device_spec, settings, toolchain)
+    device, no_device = _device(device_spec, artifacts, settings, toolchain)
     try:
         return run_checks(
             artifacts,
@@ -161,10 +166,22 @@ def _toolchain(artifacts: ArtifactSet, settings: Settings) -> tuple[Toolchain | 
         return None, f"the toolchain {name} that built these files was not found: {exc.what}"
 
 
-def _device(spec: str, settings: Settings, toolchain: Toolchain | None) -> tuple[Device | None, str]:
+def _device(
+    spec: str | None, artifacts: ArtifactSet, settings: Settings, toolchain: Toolchain | None
+) -> tuple[Device | None, str]:
     """The device, or None and why not. A named device that can't be reached is an error."""
     if spec == "none":
         return None, "no device was asked for (--device none)"
+    # By the files, not the toolchain's name: a stand-in NDK's programs name glibc's loader.
+    bionic = [a.name for a in artifacts.artifacts if (a.elf.interpreter or "").startswith("/system/")]
+    if bionic and spec is None:
+        return None, "these files are for Android and no phone was named (--device adb:SERIAL)"
+    if bionic and spec in ("qemu", "local"):
+        raise UsageError(
+            f"{bionic[0]} is for Android: the device {spec} has no Android loader and C library",
+            where=f"--device {spec}",
+            fix="name a phone (--device adb:SERIAL), or look at the files alone (--device none)",
+        )
     from buildtool.devices import open_device
 
-    return open_device(spec, settings=settings, toolchain=toolchain), ""
+    return open_device(spec or "qemu", settings=settings, toolchain=toolchain), ""

@@ -10,7 +10,7 @@ import pytest
 
 from buildtool.artifacts import collect
 from buildtool.cli.main import main
-from tests.standins.binaries import ADD, build_result, compile_c, host_toolchain
+from tests.standins.binaries import ADD, MAIN, build_result, compile_c, host_toolchain
 
 
 @pytest.fixture
@@ -88,3 +88,23 @@ def test_list_needs_no_build(
     shown = capsys.readouterr().out
     for word in ("elf-abi", "rpc-kernel", "tvm-python", "android-ident"):
         assert word in shown
+
+
+def test_android_files_are_not_run_by_emulation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = compile_c(tmp_path / "b", "tvm_rpc", MAIN, "-Wl,--dynamic-linker=/system/bin/linker64")
+    collect(build_result(host_toolchain(), tmp_path / "b", program), tmp_path / "dist")
+    assert main(["verify", "dist", "--only", "rpc-starts"]) == 1
+    assert "these files are for Android and no phone was named" in capsys.readouterr().out
+    assert main(["verify", "dist", "--only", "rpc-starts", "--device", "qemu"]) == 2
+    assert "tvm_rpc is for Android: the device qemu has no Android loader" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("private_cache")
+def test_the_default_device_runs_what_it_can(dist: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For this machine's own ABI the default device is this machine."""
+    assert main(["verify", str(dist), "--only", "smoke-abi", "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert (result["status"], result["subject"]) == ("PASS", "local")
