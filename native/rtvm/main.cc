@@ -2,6 +2,15 @@
 
 #include <tvm/ffi/error.h>
 
+#ifdef __ANDROID__
+#include <dlfcn.h>
+#include <tvm/ffi/c_api.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#endif
+
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -186,6 +195,23 @@ void Print(const std::string& text) {
   }
 }
 
+#ifdef __ANDROID__
+// Android's linker resolves a later opened library from its own needed libraries, the program and
+// what is preloaded, but not from the program's needed libraries; and TVM links model libraries
+// without naming TVM's. So the program starts itself again with that library preloaded.
+void PreloadFfi(char** argv) {
+  Dl_info info;
+  if (::dladdr(reinterpret_cast<void*>(&TVMFFIFunctionGetGlobal), &info) == 0) return;
+  const std::string library = AbsolutePath(info.dli_fname);
+  const char* preloaded = std::getenv("LD_PRELOAD");
+  if (preloaded != nullptr && std::strstr(preloaded, library.c_str()) != nullptr) return;
+  const std::string list = (preloaded == nullptr ? "" : preloaded + std::string(":")) + library;
+  ::setenv("LD_PRELOAD", list.c_str(), 1);
+  ::execv("/proc/self/exe", argv);
+  // Where that can't be done, libraries linked with -ltvm_ffi still load.
+}
+#endif
+
 void Main(const std::vector<std::string>& words) {
   const Options options = ParseOptions(words);
   if (options.help) return Print(Usage());
@@ -209,6 +235,9 @@ void Main(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   int code = rtvm::kRunFailed;
   std::string message;
+#ifdef __ANDROID__
+  rtvm::PreloadFfi(argv);
+#endif
   try {
     rtvm::Main(std::vector<std::string>(argv + 1, argv + argc));
     return rtvm::kOk;

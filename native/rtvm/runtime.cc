@@ -1,6 +1,5 @@
 #include "runtime.h"
 
-#include <dlfcn.h>
 #include <dlpack/dlpack.h>
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/shape.h>
@@ -59,8 +58,6 @@ ffi::Any CallWith(const ffi::Function& function, const std::vector<ffi::Any>& ar
 }
 
 ffi::Any LoadLibrary(const std::string& path) {
-  // Android's linker doesn't show the program's own libraries to a library opened later.
-  ::dlopen("libtvm_ffi.so", RTLD_NOW | RTLD_GLOBAL);
   auto load = ffi::Function::GetGlobal("ffi.ModuleLoadFromFile");
   if (load.has_value()) return (*load)(ffi::String(path));
   return Global({"runtime.ModuleLoadFromFile"})(ffi::String(path), ffi::String("so"));

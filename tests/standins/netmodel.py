@@ -137,21 +137,22 @@ def types(rng: Any) -> Net:
     """One input and one output of each element type, each doubled (bool: negated)."""
     from tvm import relax
 
-    names = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 bool".split()
-    inputs = {f"x_{name}": (rng.integers(0, 60, (2, 3)) % (2 if name == "bool" else 60)).astype(name) for name in names}
+    names = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 bfloat16 float16 float32 float64 bool".split()
+    inputs, expected, signature, variables, results = {}, {}, {"inputs": [], "outputs": []}, [], []
     builder = relax.BlockBuilder()
-    variables = [relax.Var(k, relax.TensorStructInfo(v.shape, str(v.dtype))) for k, v in inputs.items()]
+    for name in names:
+        # Small whole numbers are exact in every type; numpy holds bfloat16 as float32.
+        numbers = rng.integers(0, 2 if name == "bool" else 60, (2, 3))
+        inputs[f"x_{name}"] = numbers.astype("float32" if name == "bfloat16" else name)
+        expected[f"y_{name}"] = ~inputs[f"x_{name}"] if name == "bool" else inputs[f"x_{name}"] * 2
+        signature["inputs"].append({"name": f"x_{name}", "dtype": name, "shape": [2, 3]})
+        signature["outputs"].append({"name": f"y_{name}", "dtype": name, "shape": [2, 3]})
+        variables.append(relax.Var(f"x_{name}", relax.TensorStructInfo((2, 3), name)))
     with builder.function("main", variables):
-        out = [
-            builder.emit(relax.op.logical_not(v) if "bool" in v.name_hint else relax.op.add(v, v))
-            for v in variables
-        ]
-        builder.emit_func_output(relax.Tuple(out))
-    expected = {f"y{k[1:]}": ~v if v.dtype == bool else v + v for k, v in inputs.items()}
-    signature = {
-        "inputs": [tensor(k, v) for k, v in inputs.items()],
-        "outputs": [tensor(k, v) for k, v in expected.items()],
-    }
+        for name, variable in zip(names, variables, strict=True):
+            call = relax.op.logical_not(variable) if name == "bool" else relax.op.add(variable, variable)
+            results.append(builder.emit(call))
+        builder.emit_func_output(relax.Tuple(results))
     return Net(builder.get(), inputs, expected, signature)
 
 
@@ -213,7 +214,10 @@ def build(name: str, folder: Path, target: str, linker: str | None) -> None:
         with aim:
             module = relax.transform.LegalizeOps()(module)
             module = dlight.ApplyDefaultSchedule(
-                dlight.gpu.Matmul(), dlight.gpu.Reduction(), dlight.gpu.GeneralReduction(), dlight.gpu.Fallback()
+                dlight.gpu.Matmul(),
+                dlight.gpu.Reduction(),
+                dlight.gpu.GeneralReduction(),
+                dlight.gpu.Fallback(),
             )(module)
     executable = relax.build(module, target=aim)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,437 @@
+"""rtvm on the real runtime: right answers on every kind of model, and clear refusals, under sanitizers."""
+
+from __future__ import annotations
+
+import ctypes.util
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.conftest import BUILDS
+from tests.standins.npz import floats, npy, npz, read
+from tests.standins.rtvm import Rtvm, build_rtvm, compare, make_net
+
+if TYPE_CHECKING:
+    from buildtool.build.model import BuildResult
+
+pytestmark = [pytest.mark.e2e, pytest.mark.tvm]
+
+X, Y = (1.0, -2.0, 3.0, 0.5, 0.0, 7.25), (2.0, 4.0, -1.0, 0.5, 9.0, 1.0)
+SUM = tuple(a + b for a, b in zip(X, Y, strict=True))
+PRODUCT = tuple(a * b for a, b in zip(X, Y, strict=True))
+
+
+def array(*values: float, shape: tuple[int, ...] = (2, 3), descr: str = "'<f4'") -> bytes:
+    return npy(floats(*values), shape, descr)
+
+
+def smoke_input(folder: Path, **members: bytes) -> Path:
+    path = folder / "in.npz"
+    path.write_bytes(npz({"x": array(*X), "y": array(*Y), **members}))
+    return path
+
+
+@pytest.fixture(scope="session")
+def rtvm(host_runtime_build: BuildResult) -> Rtvm:
+    """The host's rtvm under AddressSanitizer and UBSan."""
+    return build_rtvm(host_runtime_build, BUILDS / "rtvm-asan", sanitize="address,undefined")
+
+
+@pytest.fixture(scope="session")
+def fast_rtvm(host_runtime_build: BuildResult) -> Rtvm:
+    return build_rtvm(host_runtime_build, BUILDS / "rtvm-host")
+
+
+@pytest.fixture(scope="session")
+def aarch64_rtvm(aarch64_build: BuildResult) -> Rtvm:
+    return build_rtvm(aarch64_build, BUILDS / "rtvm-aarch64")
+
+
+# ---- without the TVM compiler ----
+
+
+def check_smoke(rtvm: Rtvm, tmp_path: Path) -> None:
+    out = tmp_path / "out.npz"
+    rtvm.ok(f"--model={rtvm.smoke}", "--input", smoke_input(tmp_path), "--output", out)
+    assert read(out) == {
+        "sum": ("<f4", (2, 3), floats(*SUM)),
+        "product": ("<f4", (2, 3), floats(*PRODUCT)),
+    }
+
+
+def test_smoke_model(rtvm: Rtvm, tmp_path: Path) -> None:
+    check_smoke(rtvm, tmp_path)
+
+
+def test_smoke_model_on_aarch64(aarch64_rtvm: Rtvm, tmp_path: Path) -> None:
+    check_smoke(aarch64_rtvm, tmp_path)
+
+
+def test_dump_meta(rtvm: Rtvm) -> None:
+    text = rtvm.ok("--model", rtvm.smoke, "--dump-meta")
+    assert re.search(r"input +x +float32\[2, 3\]", text)
+    assert re.search(r"output +product +float32\[2, 3\]", text)
+    meta = json.loads(rtvm.ok("--model", rtvm.smoke, "--dump-meta", "--json"))
+    written = json.loads((rtvm.smoke / "model.json").read_text())
+    main = meta["functions"].pop("main")
+    assert not meta["functions"]
+    for side in ("inputs", "outputs"):
+        assert [{k: v for k, v in entry.items() if k != "kind"} for entry in main[side]] == written[
+            "functions"
+        ]["main"][side]
+
+
+def test_bare_library_without_description(rtvm: Rtvm, tmp_path: Path) -> None:
+    """The names then come from the library; the outputs are numbered."""
+    library = rtvm.smoke / "mod.so"
+    meta = json.loads(rtvm.ok("--model", library, "--dump-meta", "--json"))
+    assert [entry["name"] for entry in meta["functions"]["main"]["inputs"]] == ["x", "y"]
+    out = tmp_path / "out.npz"
+    rtvm.ok("--model", library, "--input", smoke_input(tmp_path), "--output", out)
+    assert {k: v[2] for k, v in read(out).items()} == {"output.0": floats(*SUM), "output.1": floats(*PRODUCT)}
+
+
+def test_parameters_fill_inputs(rtvm: Rtvm, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(rtvm.smoke, model)
+    (model / "params.npz").write_bytes(npz({"y": array(*Y), "of another function": array(1.0, shape=(1,))}))
+    source, out = tmp_path / "in.npz", tmp_path / "out.npz"
+    source.write_bytes(npz({"x": array(*X)}))
+    report = json.loads(rtvm.ok("--model", model, "--input", source, "--output", out, "--json"))
+    assert [entry["name"] for entry in report["inputs"]] == ["x"]
+    assert read(out)["sum"][2] == floats(*SUM)
+
+
+def test_random_inputs_follow_the_seed(rtvm: Rtvm, tmp_path: Path) -> None:
+    outputs = []
+    for seed in (1, 1, 2):
+        out = tmp_path / "out.npz"
+        rtvm.ok("--model", rtvm.smoke, "--input=random", f"--seed={seed}", "--output", out)
+        outputs.append(out.read_bytes())
+    assert outputs[0] == outputs[1] != outputs[2]
+    rtvm.ok("--model", rtvm.smoke, "--input=zeros", "--output", out)
+    assert read(out)["sum"][2] == floats(*[0.0] * 6)
+
+
+def test_profile_report(rtvm: Rtvm) -> None:
+    words = ["--model", rtvm.smoke, "--input", "random", "--profile", "30", "--warmup=2"]
+    profile = json.loads(rtvm.ok(*words, "--json"))["profile"]
+    assert (profile["runs"], profile["warmup"], len(profile["runs_ms"])) == (30, 2, 30)
+    ranked = sorted(profile["runs_ms"])
+    assert profile["min_ms"] == ranked[0]
+    assert profile["p95_ms"] == ranked[28]
+    assert profile["min_ms"] <= profile["median_ms"] <= profile["p95_ms"] <= profile["max_ms"]
+    assert re.search(r"profile +min [0-9.]+ ms, median .* over 30 runs after 2 for warm-up", rtvm.ok(*words))
+
+
+def test_dry_run_checks_and_runs_nothing(rtvm: Rtvm, tmp_path: Path) -> None:
+    out = tmp_path / "out.npz"
+    text = rtvm.ok("--model", rtvm.smoke, "--input", smoke_input(tmp_path), "--output", out, "--dry-run")
+    assert "nothing was run" in text
+    assert not out.exists()
+    smoke_input(tmp_path, x=array(1.0, shape=(1,)))
+    assert rtvm("--model", rtvm.smoke, "--input", tmp_path / "in.npz", "--dry-run").returncode == 2
+
+
+def test_output_replaces_an_older_file(rtvm: Rtvm, tmp_path: Path) -> None:
+    out = tmp_path / "out.npz"
+    out.write_bytes(b"old")
+    rtvm.ok("--model", rtvm.smoke, "--input", smoke_input(tmp_path), "--output", out)
+    assert sorted(read(out)) == ["product", "sum"]
+    assert [p.name for p in tmp_path.iterdir() if ".part" in p.name] == []
+
+
+def test_help_and_version(rtvm: Rtvm) -> None:
+    assert "Example: rtvm --model=" in rtvm.ok("--help")
+    assert re.fullmatch(r"rtvm \d+\.\d+\.\d+\n", rtvm.ok("--version"))
+
+
+# ---- bad input: exit code, one clear line, no crash ----
+
+
+@dataclass
+class Bad:
+    """``words`` with {dir}, {smoke} filled in; ``files`` are made in {dir} first."""
+
+    words: str
+    message: str
+    code: int = 2
+    files: dict[str, bytes] | None = None
+
+
+GOOD_INPUT = npz({"x": array(*X), "y": array(*Y)})
+
+
+def described(**changes: Any) -> dict[str, bytes]:
+    """A copy of the smoke model's description with ``changes`` in main."""
+    tensor = {"dtype": "float32", "shape": [2, 3]}
+    main = {
+        "inputs": [{"name": "x", **tensor}, {"name": "y", **tensor}],
+        "outputs": [{"name": "sum", **tensor}, {"name": "product", **tensor}],
+        **changes,
+    }
+    text = json.dumps({"format": "rtvm-model", "version": 1, "functions": {"main": main}})
+    return {"model.json": text.encode()}
+
+
+def pair(**changes: object) -> list[dict[str, object]]:
+    tensor = {"dtype": "float32", "shape": [2, 3]}
+    return [{"name": "x", **tensor, **changes}, {"name": "y", **tensor}]
+
+
+def given(**members: bytes) -> dict[str, bytes]:
+    return {"in.npz": npz(members)}
+
+
+RUN = "--model={smoke} --input={dir}/in.npz"
+LOCAL = "--model={dir} --input=zeros"
+
+BAD = {
+    "no words": Bad("", "--model is missing"),
+    "unknown flag": Bad("--modle=x", "unknown flag '--modle' (did you mean '--model'?)"),
+    "old spelling": Bad("--model={smoke} --profile-runs=3", "unknown flag '--profile-runs'"),
+    "bare word": Bad("{smoke}", "expected a flag"),
+    "single dash": Bad("-m {smoke}", "unexpected word '-m'"),
+    "value missing": Bad("--model", "--model: its value is missing"),
+    "value is a flag": Bad("--model --json", "--model: its value is missing"),
+    "value empty": Bad("--model=", "--model: its value is empty"),
+    "flag twice": Bad("--model={smoke} --model={smoke}", "--model: given twice"),
+    "switch with a value": Bad("--model={smoke} --json=yes", "--json takes no value, found 'yes'"),
+    "no number": Bad("--model={smoke} --input=random --seed=ten", "found 'ten'"),
+    "zero runs": Bad("--model={smoke} --input=zeros --profile=0", "--profile: expected a whole number from 1"),
+    "number too large": Bad("--model={smoke} --profile=99999999999999999999", "--profile: expected a whole number"),
+    "warm-up of nothing": Bad("--model={smoke} --warmup=3", "--warmup has no effect without --profile"),
+    "seed of nothing": Bad("--model={smoke} --input=zeros --seed=3", "--seed has no effect"),
+    "unknown device": Bad("--model={smoke} --device=opencll", "(did you mean 'opencl'?)"),
+    "device number": Bad("--model={smoke} --device=cpu:x", "--device cpu: expected a whole number"),
+    "device not built in": Bad("--model={smoke} --device=cuda --input=zeros", "is built without cuda"),
+    "dim without size": Bad("--model={smoke} --dim=n", "--dim: expected NAME=SIZE, found 'n'"),
+    "no such model": Bad("--model={dir}/none --input=zeros", "{dir}/none: no such file or folder"),
+    "folder without library": Bad(LOCAL, "expected the model library mod.so in it, found none", files={"x": b""}),
+    "library is text": Bad(LOCAL, "not a shared library: expected an ELF file", files={"mod.so": b"x" * 100}),
+    "library is empty": Bad(LOCAL, "found only 0 bytes", files={"mod.so": b""}),
+    "no such function": Bad("--model={smoke} --function=mian", "no function 'mian' (did you mean 'main'?)"),
+    "no input": Bad("--model={smoke}", "--input is missing: function 'main': expected 'x' float32[2, 3]"),
+    "no such input file": Bad("--model={smoke} --input={dir}/in.npz", "can't be opened: No such file"),
+    "input is a folder": Bad("--model={smoke} --input={dir}", "expected a file, found a folder"),
+    "input is no npz": Bad(RUN, "not an .npz file", files={"in.npz": b"no archive, but longer than its end"}),
+    "input missing": Bad(RUN, "input 'y' is missing: expected 'x' float32[2, 3], 'y'", files=given(x=array(*X))),
+    "input unknown": Bad(
+        RUN, "unknown input 'xx' (did you mean 'x'?)", files=given(xx=array(*X), x=array(*X), y=array(*Y))
+    ),
+    "wrong shape": Bad(
+        RUN,
+        "input 'x': expected float32[2, 3], found float32[3, 2]",
+        files=given(x=array(*X, shape=(3, 2)), y=array(*Y)),
+    ),
+    "wrong rank": Bad(RUN, "found float32[6]", files=given(x=array(*X, shape=(6,)), y=array(*Y))),
+    "wrong type": Bad(RUN, "found int32[2, 3]", files=given(x=array(*X, descr="'<i4'"), y=array(*Y))),
+    "shape unknown for random": Bad("--model={smoke}/mod.so --input=random", "expected model.json beside mod.so"),
+    "output folder missing": Bad(
+        RUN + " --output={dir}/none/out.npz", "no folder {dir}/none", files={"in.npz": GOOD_INPUT}
+    ),
+    "output is a folder": Bad(RUN + " --output={dir}", "expected a file name, found a folder", files={"in.npz": GOOD_INPUT}),
+    "cache for a CPU model": Bad("--model={smoke} --input=zeros --pre-compiled={dir}/c", "--pre-compiled: expected --device=opencl"),
+}  # fmt: skip
+
+BAD_DESCRIPTIONS = {
+    "not JSON": Bad(LOCAL, "model.json, line 1: not valid JSON", files={"model.json": b"{'a': 1}"}),
+    "cut off": Bad(LOCAL, "found the end of the file", files={"model.json": b'{"format": "rtvm-model",'}),
+    "other format": Bad(LOCAL, "format: expected 'rtvm-model'", files={"model.json": b'{"format": "onnx"}'}),
+    "newer version": Bad(LOCAL, "version: expected 1", files={"model.json": b'{"format": "rtvm-model", "version": 2}'}),
+    "key misspelt": Bad(LOCAL, "unknown key 'input' (did you mean 'inputs'?)", files=described(input=[])),
+    "unknown type": Bad(LOCAL, "unsupported type 'flaot32' (did you mean 'float32'?)", files=described(inputs=pair(dtype="flaot32"))),
+    "negative size": Bad(LOCAL, "inputs[0].shape[1]: expected a size", files=described(inputs=pair(shape=[2, -3]))),
+    "name twice": Bad(LOCAL, "different names, found 'y' twice", files=described(inputs=pair(name="y"))),
+    "input count": Bad(LOCAL, "expected 2 ('x', 'y' in the library), found 1", files=described(inputs=pair()[:1])),
+    "symbol without value": Bad(LOCAL, "size 'n' has no value; give --dim=n=SIZE", files=described(inputs=pair(shape=["n", 3]))),
+    "parameter and input": Bad(
+        "--model={dir} --input={dir}/in.npz",
+        "input 'x' is a parameter from params.npz already",
+        files={**described(), "params.npz": npz({"x": array(*X)}), "in.npz": GOOD_INPUT},
+    ),
+    "parameter of wrong shape": Bad(
+        LOCAL,
+        "params.npz: input 'x': expected float32[2, 3], found float32[1]",
+        files={**described(), "params.npz": npz({"x": array(1.0, shape=(1,))})},
+    ),
+    "kernel refuses the type": Bad(
+        "--model={dir} --input={dir}/in.npz",
+        "smoke kernel: expected three float32[2, 3] tensors",
+        code=1,
+        files={**described(inputs=pair(shape=[6])), **given(x=array(*X, shape=(6,)), y=array(*Y))},
+    ),
+    "output of another shape": Bad(
+        LOCAL, "output 'x': expected float32[3, 3], found float32[2, 3]", code=1, files=described(outputs=pair(shape=[3, 3]))
+    ),
+    "fewer outputs": Bad(LOCAL, "outputs: expected 1 as in model.json, found 2", code=1, files=described(outputs=pair()[:1])),
+    "size beyond the memory": Bad(LOCAL, "can't exist: its size overflows", files=described(inputs=pair(shape=[1 << 40, 1 << 40]))),
+}  # fmt: skip
+
+
+def check_refused(rtvm: Rtvm, bad: Bad, folder: Path) -> None:
+    for name, content in (bad.files or {}).items():
+        (folder / name).write_bytes(content)
+    before = sorted(p.name for p in folder.iterdir())
+    fill = {"dir": str(folder), "smoke": str(rtvm.smoke)}
+    done = rtvm(*(word.format(**fill) for word in bad.words.split()))
+    assert done.returncode == bad.code, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("rtvm: error: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert bad.message.format(**fill) in done.stderr
+    assert sorted(p.name for p in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input(rtvm: Rtvm, tmp_path: Path, case: str) -> None:
+    check_refused(rtvm, BAD[case], tmp_path)
+
+
+@pytest.mark.parametrize("case", BAD_DESCRIPTIONS)
+def test_bad_model_folder(rtvm: Rtvm, tmp_path: Path, case: str) -> None:
+    shutil.copy(rtvm.smoke / "mod.so", tmp_path)
+    check_refused(rtvm, BAD_DESCRIPTIONS[case], tmp_path)
+
+
+def test_library_for_another_machine(rtvm: Rtvm, aarch64_rtvm: Rtvm) -> None:
+    for program, model, own, other in (
+        (rtvm, aarch64_rtvm.smoke, "x86_64", "aarch64"),
+        (aarch64_rtvm, rtvm.smoke, "aarch64", "x86_64"),
+    ):
+        done = program("--model", model, "--input=zeros")
+        assert done.returncode == 2
+        assert f"built for another machine: expected {own}, found {other}" in done.stderr
+
+
+def test_library_that_is_no_vm_executable(rtvm: Rtvm, host_runtime_build: BuildResult) -> None:
+    library = next(p for p in host_runtime_build.outputs if p.name == "libtvm_runtime.so")
+    done = rtvm("--model", library, "--input=zeros")
+    assert done.returncode == 2
+    assert "not a relax VM executable" in done.stderr
+
+
+def test_damaged_executable_inside_the_library(rtvm: Rtvm, tmp_path: Path) -> None:
+    content = (rtvm.smoke / "mod.so").read_bytes()
+    for change, message in (
+        ((b"\x1d\x15\x14\x42\x2f\xde\x25\xd2", b"\0" * 8), "Invalid VM file format in the header section"),
+        ((b"relax.VMExecutable", b"relax.VMExecutablE"), "can't be loaded"),
+        ((b"smoke_multiply", b"smoke_multiplo"), "Cannot find"),
+    ):
+        assert change[0] in content
+        (tmp_path / "mod.so").write_bytes(content.replace(*change))
+        done = rtvm("--model", tmp_path / "mod.so", "--input", smoke_input(tmp_path))
+        assert done.returncode in (1, 2)
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+# ---- networks from the TVM compiler ----
+
+NETS = ["conv", "conv-params", "dynamic", "types", "nested"]
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_net_on_the_host(rtvm: Rtvm, tvm_python: Path, tmp_path: Path, net: str) -> None:
+    model = make_net(tvm_python, net, tmp_path / net)
+    out = tmp_path / "out.npz"
+    rtvm.ok("--model", model, "--input", model / "in.npz", "--output", out, "--profile=3")
+    compare(tvm_python, out, model / "expected.npz")
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_net_on_aarch64(
+    aarch64_rtvm: Rtvm, aarch64_build: BuildResult, tvm_python: Path, tmp_path: Path, net: str
+) -> None:
+    linker = aarch64_build.plan.toolchain.cxx
+    model = make_net(tvm_python, net, tmp_path / net, "--target=aarch64", f"--linker={linker}")
+    out = tmp_path / "out.npz"
+    words = ["--model", model, "--input", model / "in.npz", "--output", out, "--profile=10", "--json"]
+    profile = json.loads(aarch64_rtvm.ok(*words))["profile"]
+    assert 0 < profile["min_ms"] <= profile["median_ms"] <= profile["p95_ms"]
+    compare(tvm_python, out, model / "expected.npz")
+
+
+def test_symbolic_sizes(rtvm: Rtvm, tvm_python: Path, tmp_path: Path) -> None:
+    model = make_net(tvm_python, "dynamic", tmp_path / "dynamic")
+    out = tmp_path / "out.npz"
+    rtvm.ok("--model", model, "--input=random", "--dim", "n=9", "--output", out)
+    assert {k: v[1] for k, v in read(out).items()} == {"total": (9, 4), "pair.0": (9, 4), "pair.1": (9, 4)}
+    rtvm.ok("--model", model, "--input=zeros", "--dim=n=0", "--output", out)
+    assert read(out)["total"] == ("<f4", (0, 4), b"")
+    source = tmp_path / "in.npz"
+    source.write_bytes(npz({"a": array(*X, *X, shape=(3, 4)), "b": array(*X, *X, *X, *X, shape=(6, 4))}))
+    done = rtvm("--model", model, "--input", source)
+    assert done.returncode == 2
+    assert "input 'b': expected float32[n, 4], found float32[6, 4] where n is 3 from 'a'" in done.stderr
+    # Without a description the VM itself finds it.
+    done = rtvm("--model", model / "mod.so", "--input", source)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "the run failed" in done.stderr
+
+
+# ---- OpenCL ----
+
+
+@pytest.fixture(scope="session")
+def opencl(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Environment that shows the host's OpenCL to the runtime, with PoCL's own kernel cache off."""
+    name = ctypes.util.find_library("OpenCL")
+    vendors = Path("/etc/OpenCL/vendors")
+    if name is None or not list(vendors.glob("*.icd")):
+        pytest.skip("no OpenCL on this machine (libOpenCL and an ICD such as pocl-opencl-icd)")
+    # The runtime opens the unversioned name, which only development packages have.
+    folder = tmp_path_factory.mktemp("opencl")
+    found = next((p for p in Path("/usr/lib").rglob(name)), None)
+    assert found is not None
+    (folder / "libOpenCL.so").symlink_to(found)
+    return {"POCL_KERNEL_CACHE": "0", "POCL_CACHE_DIR": str(folder), "OCL_FOLDER": str(folder)}
+
+
+def test_opencl_and_its_program_cache(
+    fast_rtvm: Rtvm, opencl: dict[str, str], tvm_python: Path, tmp_path: Path
+) -> None:
+    model = make_net(tvm_python, "conv", tmp_path / "conv", "--target=opencl")
+    env = {**opencl, "LD_LIBRARY_PATH": f"{fast_rtvm.env['LD_LIBRARY_PATH']}:{opencl['OCL_FOLDER']}"}
+    cache, out = tmp_path / "programs.bin", tmp_path / "out.npz"
+    words = ["--model", model, "--device=opencl", "--input", model / "in.npz", "--output", out, "--json"]
+
+    def run(*more: object) -> dict[str, Any]:
+        report: dict[str, Any] = json.loads(fast_rtvm.ok(*words, *more, env=env))
+        compare(tvm_python, out, model / "expected.npz")
+        out.unlink()
+        return report
+
+    first = run(f"--pre-compiled={cache}")
+    written = cache.read_bytes()
+    second = run(f"--pre-compiled={cache}", "--profile=3")
+    assert (first["pre_compiled"]["state"], second["pre_compiled"]["state"]) == ("created", "reused")
+    assert cache.read_bytes() == written
+    # Compiling takes seconds, loading tens of milliseconds.
+    start = second["pre_compiled"]["programs_ms"] + second["first_run_ms"]
+    assert start < first["first_run_ms"] / 4
+    print(f"first run {first['first_run_ms']} ms, with the cache {start} ms")
+
+    # Another model (or driver) is no user of these programs.
+    with (model / "mod.so").open("ab") as library:
+        library.write(b"\0")
+    assert run(f"--pre-compiled={cache}")["pre_compiled"]["state"] == "replaced"
+    for content in (b"", b"something else", written[:-1], written[:20]):
+        cache.write_bytes(content)
+        done = fast_rtvm(*words, f"--pre-compiled={cache}", env=env)
+        assert done.returncode == 2
+        assert f"program cache {cache}: " in done.stderr
+        assert cache.read_bytes() == content
+
+
+def test_no_opencl_library(fast_rtvm: Rtvm, tmp_path: Path) -> None:
+    if (found := next((p for p in Path("/usr/lib").rglob("libOpenCL.so")), None)) is not None:
+        pytest.skip(f"this machine has {found}")
+    done = fast_rtvm("--model", fast_rtvm.smoke, "--device=opencl", "--input=zeros")
+    assert done.returncode == 2
+    assert "--device opencl:0: no such device here" in done.stderr
