@@ -1,7 +1,8 @@
 """A build's finished files in one flat folder with ``manifest.json``, written and read back.
 
 The folder is flat because that is how the files lie on a device: each library
-beside the programs that need it. Separate debug files are in ``debug/``.
+beside the programs that need it. Separate debug files are in ``.debug/``, where
+gdb, addr2line, llvm-symbolizer and ``ndk-stack -sym FOLDER`` look by themselves.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from buildtool.core.types import Abi
 from buildtool.toolchains.model import Toolchain
 
 MANIFEST = "manifest.json"
+DEBUG = ".debug"
 FORMAT = 1
 _AR_MAGIC = b"!<arch>\n"
 
@@ -32,7 +34,7 @@ def collect(result: BuildResult, dest: Path, *, strip: bool = True) -> ArtifactS
     ``dest`` is replaced as a whole, or left as it was on an error. A library
     goes by its SONAME, the name that the loader looks for. Static archives are
     no use on a device and are left out, said aloud. With ``strip`` the copies
-    are stripped; debug information goes to ``dest/debug/NAME.debug`` first.
+    are stripped; debug information goes to ``dest/.debug/NAME.debug`` first.
     Raises BuildFailed when a file is missing, damaged, for another machine than
     the toolchain's, or when two want the same name.
     """
@@ -80,7 +82,7 @@ def _take(
     shutil.copyfile(path, target)
     target.chmod(0o755)
     if strip:
-        _strip(target, elf, work / "debug" / f"{name}.debug", toolchain)
+        _strip(target, elf, work / DEBUG / f"{name}.debug", toolchain)
     is_program = elf.soname is None and (elf.interpreter is not None or elf.pie or elf.type == "ET_EXEC")
     return name, role or ("executable" if is_program else "library")
 
@@ -108,7 +110,7 @@ def _strip(target: Path, elf: ElfFacts, debug: Path, toolchain: Toolchain) -> No
 
 
 def _artifact(root: Path, name: str, role: str) -> Artifact:
-    path, debug = root / name, root / "debug" / f"{name}.debug"
+    path, debug = root / name, root / DEBUG / f"{name}.debug"
     return Artifact(
         name=name,
         path=path,
@@ -186,7 +188,7 @@ def _manifest(result: BuildResult, artifacts: list[Artifact]) -> dict[str, objec
                 "role": a.role,
                 "size": a.size,
                 "sha256": a.sha256,
-                "debug": f"debug/{a.debug.name}" if a.debug else None,
+                "debug": f"{DEBUG}/{a.debug.name}" if a.debug else None,
                 "elf": elf_summary(a.elf),
             }
             for a in artifacts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def build(tmp_path: Path) -> BuildResult:
 def test_collects_what_was_built(build: BuildResult, tmp_path: Path) -> None:
     found = collect(build, tmp_path / "dist")
     assert [(a.name, a.role) for a in found.artifacts] == [("libadd.so", "library"), ("prog", "executable")]
-    assert sorted(p.name for p in found.root.iterdir()) == ["debug", "libadd.so", "manifest.json", "prog"]
+    assert sorted(p.name for p in found.root.iterdir()) == [".debug", "libadd.so", "manifest.json", "prog"]
     for artifact in found.artifacts:
         assert artifact.elf.stripped and not artifact.elf.has_debug
         assert artifact.debug is not None
@@ -39,6 +40,23 @@ def test_collects_what_was_built(build: BuildResult, tmp_path: Path) -> None:
         assert artifact.size < (build.plan.build_dir / artifact.name).stat().st_size
         assert artifact.path.stat().st_mode & 0o111
     assert read_elf(build.outputs[0]).has_debug, "the build's own files are left alone"
+
+
+def test_debug_files_are_found_by_the_usual_tools(build: BuildResult, tmp_path: Path) -> None:
+    """By the debug link, from the stripped program, with nothing set up."""
+    found = collect(build, tmp_path / "dist").find("prog")
+    assert found is not None
+    symbols = subprocess.run(
+        [compiler("nm"), str(build.outputs[0])], capture_output=True, text=True, check=True
+    ).stdout
+    address = next(line.split()[0] for line in symbols.splitlines() if line.endswith(" T main"))
+    told = subprocess.run(
+        [compiler("addr2line"), "-f", "-e", str(found.path), address],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    assert told[0] == "main" and told[1].endswith("prog.c:1")
 
 
 def test_manifest_tells_where_it_came_from(build: BuildResult, tmp_path: Path) -> None:
@@ -54,7 +72,7 @@ def test_manifest_tells_where_it_came_from(build: BuildResult, tmp_path: Path) -
     assert data["toolchain"]["version"] == "gcc of the tests"
     library = data["files"][0]
     assert library["name"] == "libadd.so" and library["elf"]["soname"] == "libadd.so"
-    assert library["debug"] == "debug/libadd.so.debug"
+    assert library["debug"] == ".debug/libadd.so.debug"
     assert len(library["sha256"]) == 64 and library["size"] == found.artifacts[0].size
     assert (found.source_dir, found.build_dir) == ("/src/tvm", str(build.plan.build_dir))
 
@@ -74,7 +92,7 @@ def test_without_strip_the_files_are_the_builds_own(build: BuildResult, tmp_path
 def test_no_debug_information_no_debug_file(tmp_path: Path) -> None:
     library = compile_c(tmp_path / "build", "libadd.so", ADD)
     found = collect(build_result(host_toolchain(), tmp_path / "build", library), tmp_path / "dist")
-    assert found.artifacts[0].debug is None and not (found.root / "debug").exists()
+    assert found.artifacts[0].debug is None and not (found.root / ".debug").exists()
 
 
 def test_library_goes_by_its_soname(tmp_path: Path) -> None:
@@ -98,8 +116,6 @@ def test_runtime_library_of_the_toolchain_is_shipped(tmp_path: Path) -> None:
 
 
 def test_static_archive_is_left_out_aloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import subprocess
-
     folder = tmp_path / "build"
     library, member = compile_c(folder, "liba.so", ADD), compile_c(folder, "a.o", ADD)
     archive = folder / "liba.a"

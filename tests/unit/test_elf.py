@@ -108,7 +108,7 @@ def _read_mutated(path: Path, data: bytes) -> None:
 
 @given(data=st.data())
 @settings(
-    max_examples=150,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -122,7 +122,7 @@ def test_truncated_anywhere(specimen: bytes, tmp_path: Path, data: st.DataObject
 
 @given(data=st.data())
 @settings(
-    max_examples=400,
+    max_examples=250,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
