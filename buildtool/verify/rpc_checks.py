@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from typing import Any
 
 from buildtool.core.errors import CheckFailed
 from buildtool.core.files import human_size
@@ -26,7 +27,7 @@ class _RpcCheck(Check):
     def applies(self, context: Context) -> bool:
         return context.artifacts.find("tvm_rpc") is not None
 
-    def ask(self, context: Context, **request: object) -> dict[str, object]:
+    def ask(self, context: Context, **request: object) -> dict[str, Any]:
         """A probe task on the device's server; a failure tells the server's last words too."""
         session = context.bench.session()
         try:
@@ -45,13 +46,13 @@ class RpcCopy(_RpcCheck):
 
     def run(self, context: Context) -> Outcome:
         reply = self.ask(context, task="copy", seed=7, bytes=1_000_003)
-        count, seconds = int(str(reply["bytes"])), float(str(reply["seconds"]))
+        count, seconds = reply["bytes"], reply["seconds"]
         equal = reply["equal"] is True
         return verdict(
             equal,
             f"{'equal' if equal else 'different'}: {human_size(count)} there and back in {seconds:.3f} s",
             "equal",
-            evidence=f"session opened in {float(str(reply['session_seconds'])):.2f} s",
+            evidence=f"session opened in {reply['session_seconds']:.2f} s",
         )
 
 
@@ -93,12 +94,12 @@ class _LlvmCheck(_RpcCheck):
         reply = self.ask(
             context, task="run_llvm", library=str(library), function=self.function, n=_N, seed=13
         )
-        seconds = [float(s) for s in reply["seconds"]]  # type: ignore[attr-defined]
-        relative = float(str(reply["max_relative"]))
+        seconds = reply["seconds"]
+        relative = reply["max_relative"]
         good = reply["equal"] is True if self.exact else reply["finite"] is True and relative <= _TOLERANCE
         return verdict(
             good,
-            f"max error {float(str(reply['max_error'])):.3g} (relative {relative:.3g}); "
+            f"max error {reply['max_error']:.3g} (relative {relative:.3g}); "
             f"{statistics.median(seconds) * 1e6:.1f} us a run",
             "0: bit-equal to numpy float32" if self.exact else f"relative error <= {_TOLERANCE:g}",
             evidence=f"LLVM {compiled['llvm']} of the host's tvm for {context.artifacts.triple}; "

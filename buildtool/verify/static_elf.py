@@ -6,6 +6,7 @@ import re
 
 from buildtool.artifacts import ElfFacts
 from buildtool.verify.check import Check, Context, passed, skipped, verdict
+from buildtool.verify.closure import closure, unresolved
 from buildtool.verify.model import Outcome
 
 PAGE_16K = 16384
@@ -77,8 +78,6 @@ class Symbols(Check):
     title = "every undefined symbol is exported by a needed library"
 
     def run(self, context: Context) -> Outcome:
-        from buildtool.verify.closure import closure, unresolved
-
         if not context.system.folders:
             return skipped(context.system.reason)
         elf = context.file.elf
@@ -88,11 +87,10 @@ class Symbols(Check):
         fix = "link the library that exports it, so that it is in NEEDED"
         if context.android:
             fix += ", or build for the API level that has it"
+        found = f"{len(elf.undefined) - len(nowhere)} of {len(elf.undefined)} found"
         return verdict(
             not nowhere,
-            f"not found: {first_few(nowhere)}"
-            if nowhere
-            else f"{len(elf.undefined)} of {len(elf.undefined)} found",
+            f"not found: {first_few(nowhere)}" if nowhere else found,
             "all found",
             evidence=f"looked in {', '.join(sorted(libraries)) or 'no library'}",
             fix=fix,
