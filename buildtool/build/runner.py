@@ -239,7 +239,7 @@ def _ninja(plan: BuildPlan) -> int:
     env = build_environment(plan.toolchain)
     env["NINJA_STATUS"] = NINJA_STATUS
     log = plan.build_dir / BUILD_LOG
-    with log.open("w", encoding="utf-8") as stream, BuildProgress(plan.build_dir.name) as progress:
+    with log.open("w", encoding="utf-8", buffering=1) as stream, BuildProgress(plan.build_dir.name) as progress:
         stream.write(f"$ {quote(command)}\n")
 
         def take(line: str) -> None:
