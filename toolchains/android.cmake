@@ -25,6 +25,9 @@ if(BUILDTOOL_MAX_PAGE_SIZE)
   set(ANDROID_SUPPORT_FLEXIBLE_PAGE_SIZES ON)
 endif()
 
+# The file that sets compilers and flags here. r23 alone defaults to another one, which
+# leaves them to CMake's own NDK support, after this file has ended.
+set(ANDROID_USE_LEGACY_TOOLCHAIN_FILE TRUE)
 include("${ANDROID_NDK}/build/cmake/android.toolchain.cmake")
 # CMake reads a toolchain file several times; the additions below are made once.
 if(BUILDTOOL_ANDROID_INCLUDED)
@@ -38,20 +41,11 @@ set(BUILDTOOL_ANDROID_INCLUDED TRUE)
 # compilers, costs a shell per compile, hides clang's identity from compiler
 # caches, and up to r22 breaks below a folder with a space.
 foreach(lang IN ITEMS C CXX ASM)
-  if(DEFINED CMAKE_${lang}_FLAGS)
-    string(PREPEND CMAKE_${lang}_FLAGS "--target=${CMAKE_${lang}_COMPILER_TARGET} ")
-  else()
-    set(CMAKE_${lang}_FLAGS_INIT "--target=${CMAKE_${lang}_COMPILER_TARGET} ${CMAKE_${lang}_FLAGS_INIT}")
-  endif()
+  string(PREPEND CMAKE_${lang}_FLAGS "--target=${CMAKE_${lang}_COMPILER_TARGET} ")
 endforeach()
-
 if(BUILDTOOL_MAX_PAGE_SIZE)
   foreach(kind IN ITEMS SHARED MODULE EXE)
-    if(DEFINED CMAKE_${kind}_LINKER_FLAGS)
-      string(APPEND CMAKE_${kind}_LINKER_FLAGS " -Wl,-z,max-page-size=${BUILDTOOL_MAX_PAGE_SIZE}")
-    else()
-      string(APPEND CMAKE_${kind}_LINKER_FLAGS_INIT " -Wl,-z,max-page-size=${BUILDTOOL_MAX_PAGE_SIZE}")
-    endif()
+    string(APPEND CMAKE_${kind}_LINKER_FLAGS " -Wl,-z,max-page-size=${BUILDTOOL_MAX_PAGE_SIZE}")
   endforeach()
 endif()
 # r23 dropped libgcc for libunwind; old trees still ask for -lgcc. Not by the linker flags,
@@ -66,12 +60,10 @@ endif()
 unset(ENV{ANDROID_NDK_MAJOR})
 
 # Link-time optimisation indexes archives with these; CMake would also look for the host's.
-if(CMAKE_AR AND CMAKE_RANLIB)
-  foreach(lang IN ITEMS C CXX)
-    set(CMAKE_${lang}_COMPILER_AR "${CMAKE_AR}" CACHE FILEPATH "archiver for link-time optimisation")
-    set(CMAKE_${lang}_COMPILER_RANLIB "${CMAKE_RANLIB}" CACHE FILEPATH "its index")
-  endforeach()
-endif()
+foreach(lang IN ITEMS C CXX)
+  set(CMAKE_${lang}_COMPILER_AR "${CMAKE_AR}" CACHE FILEPATH "archiver for link-time optimisation")
+  set(CMAKE_${lang}_COMPILER_RANLIB "${CMAKE_RANLIB}" CACHE FILEPATH "its index")
+endforeach()
 
 # Nothing that the build machine has registered or describes by pkg-config is for the device.
 set(CMAKE_FIND_USE_PACKAGE_REGISTRY OFF)

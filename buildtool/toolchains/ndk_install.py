@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import shutil
+import ssl
 import stat
 import sys
 import time
@@ -20,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from buildtool.core.console import screen
 from buildtool.core.errors import BuildFailed, ToolMissing, UsageError, unknown
-from buildtool.core.files import atomic_dir, human_size, locked
+from buildtool.core.files import atomic_dir, human_size, locked, sweep_temporaries
 from buildtool.toolchains.ndk import install_dir, read_ndk
 
 URL_VARIABLE = "BUILDTOOL_NDK_URL"
@@ -31,6 +32,15 @@ _CHUNK = 1 << 18
 _TIMEOUT = 60.0
 _MAX_RATIO = 20
 """Unpacked to packed size; real NDKs are below 5."""
+
+# Not OSError: a full disk must not look like a bad connection.
+_NETWORK_ERRORS = (
+    ConnectionError,
+    TimeoutError,
+    ssl.SSLError,
+    urllib.error.URLError,
+    http.client.HTTPException,
+)
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, bytes done and bytes in all."""
@@ -124,6 +134,7 @@ def install(name: str | None = None, *, on_progress: Progress | None = None) -> 
     ):
         if installed(release) is not None:
             return root
+        sweep_temporaries(install_dir())
         base = os.environ.get(URL_VARIABLE) or releases.url
         url = urllib.parse.urljoin(base.rstrip("/") + "/", archive.file)
         packed = install_dir() / "downloads" / archive.file
@@ -169,7 +180,7 @@ def download(url: str, archive: Archive, target: Path, on_progress: Progress | N
     while (have := _size(part)) < archive.size:
         try:
             _fetch(url, part, have, archive, on_progress)
-        except (OSError, http.client.HTTPException) as exc:
+        except _NETWORK_ERRORS as exc:
             if isinstance(exc, urllib.error.HTTPError) and exc.code < 500 and exc.code != 416:
                 raise BuildFailed(f"the server answered {exc.code} {exc.reason}", where=url) from exc
             failures = 1 if _size(part) > have else failures + 1

@@ -194,7 +194,7 @@ def _check_runs(built: Built, toolchain: Toolchain) -> None:
     assert _run([*run, built.folder / "tool"]) == "answer 42\n"
 
 
-@pytest.mark.parametrize("revision", ["22.1.7171670", "26.3.11579264"])
+@pytest.mark.parametrize("revision", ["22.1.7171670", "23.2.8568313", "26.3.11579264"])
 def test_a_project_with_every_known_trap_builds(tmp_path: Path, revision: str) -> None:
     toolchain = _toolchain(tmp_path / "ndk", revision)
     built = _build(_project(tmp_path / "src"), tmp_path / "build", toolchain)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
+import json
 import re
 import stat
 import threading
@@ -14,7 +16,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath
 
 import pytest
+from typer.testing import CliRunner
 
+from buildtool.cli.ndk import app
 from buildtool.core.errors import BuildFailed, ConfigError, ToolMissing, UsageError
 from buildtool.toolchains import ndk_install
 from buildtool.toolchains.ndk import discover, install_dir
@@ -268,6 +272,30 @@ def test_a_dead_server_is_given_up_with_what_was_got(serve: Serve, monkeypatch: 
         install()
     assert caught.value.found is not None and caught.value.found.startswith("2.00 kB of")
     assert _part().stat().st_size == 2_000
+
+
+def test_a_full_disk_is_no_network_error(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(ndk_install, "_fetch", full)
+    with pytest.raises(OSError, match="No space left"):
+        install()
+    assert not server.requests
+
+
+def test_the_command_prints_the_folder_and_nothing_else(serve: Serve) -> None:
+    serve()
+    runner = CliRunner()
+    first = runner.invoke(app, ["install", "r27c"])
+    assert (first.exit_code, first.stdout) == (0, f"{install_dir() / REVISION}\n")
+    again = runner.invoke(app, ["install", "--json"])
+    assert json.loads(again.stdout) == {"path": str(install_dir() / REVISION), "revision": REVISION}
+    listed = json.loads(runner.invoke(app, ["list", "--json"]).stdout)
+    assert [(row["name"], row["path"]) for row in listed] == [("r27c", str(install_dir() / REVISION))]
+    assert "r27c (default)" in runner.invoke(app, ["list"]).stdout
 
 
 def test_not_found_is_not_retried(serve: Serve) -> None:
