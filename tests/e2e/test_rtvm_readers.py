@@ -22,10 +22,10 @@ pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="no g++ or clang++ on this machine"),
 ]
 
-FLAGS = (
-    "-std=c++17 -O1 -g -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror "
-    "-fsanitize=address,undefined -fno-sanitize-recover=all"
-).split()
+FLAGS = [
+    *("-std=c++17", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"),
+    *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_number_formats_and_statistics(programs: Path) -> None:
     assert done.returncode == 0
 
 
-DESCRS = "|b1 |i1 |u1 <i2 <i4 <i8 <u2 <u4 <u8 <f2 <f4 <f8".split()
+DESCRS = ["|b1", "|i1", "|u1", "<i2", "<i4", "<i8", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8"]
 
 
 @pytest.mark.parametrize("compress", [False, True], ids=["stored", "compressed"])

@@ -137,7 +137,8 @@ def types(rng: Any) -> Net:
     """One input and one output of each element type, each doubled (bool: negated)."""
     from tvm import relax
 
-    names = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 bfloat16 float16 float32 float64 bool".split()
+    names = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+    names += ["bfloat16", "float16", "float32", "float64", "bool"]
     inputs, expected, signature, variables, results = {}, {}, {"inputs": [], "outputs": []}, [], []
     builder = relax.BlockBuilder()
     for name in names:
