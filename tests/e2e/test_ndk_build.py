@@ -18,7 +18,7 @@ import pytest
 from buildtool.core.types import Abi
 from buildtool.toolchains.clml import read_clml
 from buildtool.toolchains.model import Toolchain
-from buildtool.toolchains.ndk import elf_machine, ndk_toolchain, read_ndk
+from buildtool.toolchains.ndk import ELF_MACHINE, elf_machine, ndk_toolchain, read_ndk
 from tests.standins.clml import make_clml
 from tests.standins.minitvm import make_minitvm
 from tests.standins.ndk import LIMITS, make_ndk, missing, real_ndk
@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
 ]
 
-AARCH64 = 183
+AARCH64 = ELF_MACHINE[Abi.ARM64]
 
 # One project with everything that has gone wrong in Android builds of TVM.
 _CMAKE = """\
@@ -211,6 +211,14 @@ def test_a_project_with_every_known_trap_builds(tmp_path: Path, revision: str) -
     assert elf_machine(built.folder / "trace/trace.o") == AARCH64, "the sub-build compiled for the host"
     assert "-fuse-ld=gold" not in built.commands
     _check_runs(built, toolchain)
+
+
+def test_64_bit_intel_gets_16_kb_segments_too(tmp_path: Path) -> None:
+    ndk = read_ndk(_ndk(tmp_path / "ndk", "26.3.11579264"))
+    toolchain = ndk_toolchain(ndk, abi=Abi.X86_64, api_level=28)
+    built = _build(_project(tmp_path / "src"), tmp_path / "build", toolchain)
+    assert elf_machine(built.folder / "tool") == ELF_MACHINE[Abi.X86_64]
+    assert all(align >= 16384 for _, _, align in _loads(built.folder / "libpart.so"))
 
 
 def test_spaces_and_letters_in_every_path_work(tmp_path: Path) -> None:
