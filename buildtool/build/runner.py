@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from buildtool.build import effects, fileapi, fingerprint
+from buildtool.build import companion, effects, fileapi, fingerprint
 from buildtool.build.environment import build_environment, ignored
 from buildtool.build.model import BuildPlan, BuildResult, Effect
 from buildtool.build.progress import NINJA_STATUS, BuildProgress
@@ -37,7 +37,9 @@ def build(plan: BuildPlan) -> BuildResult:
         wanted = fingerprint.of_plan(plan, _cmake_version(plan))
         configured, proofs = _configure_if_needed(plan, wanted)
         compiled = _ninja(plan)
-        outputs = fileapi.linked_files(plan.build_dir, plan.profile.targets)
+        outputs = fileapi.linked_files(plan.build_dir, tree_targets(plan))
+        if companion.wanted(plan):
+            outputs = (*outputs, companion.build_rtvm(plan, outputs, _common_words(plan)))
     missing = [str(path) for path in outputs if not path.is_file()]
     if missing:
         raise BuildFailed("the build ended well but these files are not there", details=missing)
@@ -63,10 +65,6 @@ def _preflight(plan: BuildPlan) -> None:
     problems: list[str] = []
     if not (plan.source.root / "CMakeLists.txt").is_file():
         problems.append(f"no CMakeLists.txt in the source folder {plan.source.root}")
-    for target in plan.profile.targets:
-        if target not in plan.source.capabilities.targets:
-            known = ", ".join(sorted(plan.source.capabilities.targets))
-            problems.append(f"this TVM tree ({plan.source.version}) has no target {target}; it has {known}")
     if plan.build_dir.resolve() == plan.source.root.resolve():
         problems.append(f"the build folder is the source folder: {plan.build_dir}")
     for character in ("\n", '"', ";"):
@@ -122,9 +120,15 @@ def _empty(folder: Path) -> None:
             entry.unlink()
 
 
+def tree_targets(plan: BuildPlan) -> tuple[str, ...]:
+    """The profile's targets that the TVM tree itself builds."""
+    ours = {companion.NAME} if companion.wanted(plan) else set()
+    return tuple(target for target in plan.profile.targets if target not in ours)
+
+
 def configure_command(plan: BuildPlan) -> list[str]:
     """The cmake call, as an argument list."""
-    words = [
+    return [
         str(plan.cmake),
         "-G",
         "Ninja",
@@ -132,11 +136,18 @@ def configure_command(plan: BuildPlan) -> list[str]:
         str(plan.source.root),
         "-B",
         str(plan.build_dir),
-        f"-DCMAKE_MAKE_PROGRAM={plan.ninja}",
-        f"-DCMAKE_BUILD_TYPE={plan.build_type}",
         "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON",
         # The build folder's path would be baked into every RUNPATH.
         "-DCMAKE_SKIP_BUILD_RPATH=ON",
+        *_common_words(plan),
+    ]
+
+
+def _common_words(plan: BuildPlan) -> list[str]:
+    """Toolchain, build type, cache and linker words: for TVM and for what is built beside it."""
+    words = [
+        f"-DCMAKE_MAKE_PROGRAM={plan.ninja}",
+        f"-DCMAKE_BUILD_TYPE={plan.build_type}",
         f"-DCMAKE_PROJECT_INCLUDE={data_dir('toolchains') / 'inject.cmake'}",
         f"-DBUILDTOOL_LINK_OPTIONS={';'.join(link_options(plan))}",
     ]
@@ -235,7 +246,7 @@ def _read_state(folder: Path) -> tuple[Effect, ...] | None:
 
 def _ninja(plan: BuildPlan) -> int:
     """Build the profile's targets; returns the number of steps that ran."""
-    command = [str(plan.ninja), "-C", str(plan.build_dir), "-j", str(plan.jobs), *plan.profile.targets]
+    command = [str(plan.ninja), "-C", str(plan.build_dir), "-j", str(plan.jobs), *tree_targets(plan)]
     env = build_environment(plan.toolchain)
     env["NINJA_STATUS"] = NINJA_STATUS
     log = plan.build_dir / BUILD_LOG

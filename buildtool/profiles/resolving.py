@@ -155,6 +155,9 @@ def _targets(
     # Newer trees build the compiler as tvm_compiler; their tvm links over the others' files.
     compiler = "tvm_compiler" if "tvm_compiler" in have else "tvm"
     wanted = [compiler if target == "tvm" else target for target in definition.base.targets]
+    if "rtvm" in wanted and "rtvm" not in have and _ffi_headers(source):
+        notes.append("target rtvm is buildtool's own: this tree has none")
+        have = have | {"rtvm"}
     for target in wanted:
         if target not in have:
             notes.append(f"target {target} is left out: this tree has none")
@@ -171,8 +174,14 @@ def _targets(
     return kept
 
 
+def _ffi_headers(source: TvmSource) -> bool:
+    """The tree has the C++ headers (v0.21 and later) that buildtool's own rtvm is built against."""
+    folders = ("3rdparty/tvm-ffi/include", "ffi/include")
+    return any((source.root / folder / "tvm" / "ffi" / "any.h").is_file() for folder in folders)
+
+
 def _check_targets(targets: Sequence[str], source: TvmSource, off: Mapping[str, str], *, where: str) -> None:
-    have = source.capabilities.targets
+    have = source.capabilities.targets | ({"rtvm"} if _ffi_headers(source) else set())
     missing = [target for target in targets if target in _KNOWN_TARGETS and target not in have]
     switched_off = [target for target in targets if target in off]
     expected = f"among {', '.join(sorted(have))}"
