@@ -94,8 +94,9 @@ _FILES = {
     "trace/trace.c": "int trace_number(void) { return 2; }\n",
     "trace/configure": _CONFIGURE,
     "host/buildtool_host_only.h": "#error host\n",
-    "part.cc": 'extern "C" int old_number(void);\nextern "C" int trace_number(void);\n'
-    "int part() { return old_number() + trace_number(); }\n",
+    "part.cc": '#include <atomic>\nextern "C" int old_number(void);\nextern "C" int trace_number(void);\n'
+    "static std::atomic<int> calls{0};\n"
+    "int part() { return old_number() + trace_number() + calls.fetch_add(1); }\n",
     "tool.cc": "#include <cstdio>\n#include <stdexcept>\nint part();\n"
     'int main() { try { throw std::runtime_error("x"); } catch (std::exception&) '
     '{ std::printf("answer %d\\n", part()); } return 0; }\n',

@@ -70,7 +70,7 @@ if [ -n "$bad" ]; then
 fi
 if [ -n "$target" ]; then
   set -- "--target=$target" "$@"
-  [ -z "$link" ] || set -- "$@" -fuse-ld=lld "-L{libs}"
+  [ -z "$link" ] || set -- "$@" -fuse-ld=lld "-L{libs}/$target"
 fi
 exec {clang} -Wno-unused-command-line-argument "$@"
 """
@@ -240,9 +240,15 @@ def _write_programs(prebuilt: Path, major: int, abis: tuple[str, ...], levels: t
                 )
     for tool in _TOOLS:
         (folder / tool).symlink_to(str(shutil.which(tool)))
-    # What libgcc's place is taken by from r23 on.
-    (prebuilt / "lib").mkdir()
-    (prebuilt / "lib" / "libunwind.a").write_text("INPUT(-lgcc_eh)\n")
+    # What libgcc's place is taken by from r23 on; here it leads back to the cross gcc's own.
+    for triple, gcc in (("aarch64-linux-gnu", "aarch64-linux-gnu-gcc"), ("x86_64-linux-gnu", "gcc")):
+        if shutil.which(gcc):
+            words = [gcc, "-print-libgcc-file-name"]
+            done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+            libgcc = Path(done.stdout.strip())
+            (prebuilt / "lib" / triple).mkdir(parents=True)
+            text = f"GROUP({libgcc} {libgcc.with_name('libgcc_eh.a')})\n"
+            (prebuilt / "lib" / triple / "libunwind.a").write_text(text)
 
 
 def _program(path: Path, text: str) -> None:
