@@ -130,14 +130,14 @@ class ProgramCache {
   std::string key_;
 };
 
-void Profile(const Runtime& runtime, const Options& options, const std::vector<ffi::Any>& inputs,
-             Report* report) {
+void Profile(const Runtime& runtime, const Options& options, const ffi::Function& function,
+             const std::vector<ffi::Any>& inputs, Report* report) {
   const int runs = options.profile.value_or(0);
   if (runs == 0) return;
   report->timing.warmup = options.warmup;
   for (int i = -options.warmup; i < runs; ++i) {
     const Stopwatch watch;
-    const ffi::Any result = runtime.Call(options.function, inputs);
+    const ffi::Any result = Runtime::Call(function, inputs);
     runtime.Sync();
     const double elapsed = watch.Milliseconds();
     if (i >= 0) report->timing.runs_ms.push_back(elapsed);
@@ -172,16 +172,17 @@ Report Run(const Model& model, Runtime* runtime, const Options& options, double 
   if (options.pre_compiled) cache.emplace(model, *runtime, options);
   if (options.dry_run) return report;
 
+  const ffi::Function function = runtime->Function(options.function);
   if (cache) cache->Load(&report);
   const Stopwatch first;
-  ffi::Any result = runtime->Call(options.function, values);
+  ffi::Any result = Runtime::Call(function, values);
   runtime->Sync();
   report.first_run_ms = first.Milliseconds();
   if (cache) cache->Save(&report);
   report.outputs = runtime->Download(result);
   result = nullptr;
   NameOutputs(signature, &symbols, &report.outputs);
-  Profile(*runtime, options, values, &report);
+  Profile(*runtime, options, function, values, &report);
   if (options.output) {
     WriteNpz(*options.output, report.outputs, "output file");
     report.output_file = *options.output;

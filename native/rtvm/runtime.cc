@@ -50,13 +50,6 @@ ffi::Function Method(const ffi::Any& module, const std::string& name) {
   return function;
 }
 
-ffi::Any CallWith(const ffi::Function& function, const std::vector<ffi::Any>& arguments) {
-  const std::vector<ffi::AnyView> views(arguments.begin(), arguments.end());
-  ffi::Any result;
-  function.CallPacked(views.data(), static_cast<int32_t>(views.size()), &result);
-  return result;
-}
-
 ffi::Any LoadLibrary(const std::string& path) {
   auto load = ffi::Function::GetGlobal("ffi.ModuleLoadFromFile");
   if (load.has_value()) return (*load)(ffi::String(path));
@@ -109,11 +102,6 @@ std::string Attribute(const DeviceName& device, int kind) {
 }  // namespace
 
 std::string Text(const ffi::Error& error) { return OneLine(error.kind() + ": " + error.message()); }
-
-std::string RuntimeVersion() {
-  auto version = ffi::Function::GetGlobal("runtime.GetFFIVersion");
-  return version.has_value() ? OneLine((*version)().cast<ffi::String>()) : "";
-}
 
 Runtime::Runtime(const std::string& library) : library_(library) {
   const std::string what = "model library " + library;
@@ -177,6 +165,7 @@ void Runtime::OpenDevice(const DeviceName& device) {
     if (Global({"runtime.GetDeviceAttr"})(device.type, device.id, kAttrExist).cast<int64_t>() == 0) {
       BadInput(what + ": no such device here");
     }
+    sync_ = Global({"runtime.Device_StreamSync"});
     // Some runtime functions ask for the thread's current device.
     auto set_device = ffi::Function::GetGlobal("__tvm_set_device");
     if (set_device.has_value()) (*set_device)(device.type, device.id);
@@ -196,7 +185,7 @@ void Runtime::StartVm() {
   const int cpu = kDLCPU;
   // Shapes and host-side values always live on the CPU.
   if (device_.type != cpu) arguments.insert(arguments.end(), {cpu, 0, kPooledAllocator});
-  CallWith(Method(vm_, "vm_initialization"), arguments);
+  Call(Method(vm_, "vm_initialization"), arguments);
 }
 
 ffi::Any Runtime::UploadTensor(const Array& array) const {
@@ -240,11 +229,16 @@ std::vector<ffi::Any> Runtime::Upload(const std::vector<Spec>& specs, const Name
   return values;
 }
 
-ffi::Any Runtime::Call(const std::string& function, const std::vector<ffi::Any>& inputs) const {
-  return CallWith(Method(vm_, function), inputs);
+ffi::Function Runtime::Function(const std::string& name) const { return Method(vm_, name); }
+
+ffi::Any Runtime::Call(const ffi::Function& function, const std::vector<ffi::Any>& inputs) {
+  const std::vector<ffi::AnyView> views(inputs.begin(), inputs.end());
+  ffi::Any result;
+  function.CallPacked(views.data(), static_cast<int32_t>(views.size()), &result);
+  return result;
 }
 
-void Runtime::Sync() const { Global({"runtime.Device_StreamSync"})(Dl(device_), int64_t{0}); }
+void Runtime::Sync() const { sync_(Dl(device_), int64_t{0}); }
 
 void Runtime::DownloadValue(const ffi::Any& value, const std::string& key, NamedArrays* arrays) const {
   if (const auto tensor = value.try_cast<DLTensor*>()) {

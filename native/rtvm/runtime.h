@@ -37,7 +37,10 @@ class Runtime {
 
   // One value per spec, on the device, from the arrays of their leaves.
   std::vector<tvm::ffi::Any> Upload(const std::vector<Spec>& specs, const NamedArrays& arrays) const;
-  tvm::ffi::Any Call(const std::string& function, const std::vector<tvm::ffi::Any>& inputs) const;
+  // A VM function, looked up once for many calls.
+  tvm::ffi::Function Function(const std::string& name) const;
+  static tvm::ffi::Any Call(const tvm::ffi::Function& function, const std::vector<tvm::ffi::Any>& inputs);
+  // Waits until the device has done all that it was given.
   void Sync() const;
   // The arrays in a function's result, in order, tuples flattened; keys are "output" or
   // "output.0", "output.1.0", ... bfloat16 comes as float32.
@@ -56,12 +59,12 @@ class Runtime {
   std::string library_;
   tvm::ffi::Any executable_;
   tvm::ffi::Any vm_;
+  tvm::ffi::Function sync_{nullptr};
   DeviceName device_{"cpu", 1, 0};
 };
 
 // "ValueError: the first words of the message" on one line.
 std::string Text(const tvm::ffi::Error& error);
-std::string RuntimeVersion();
 
 }  // namespace rtvm
 
