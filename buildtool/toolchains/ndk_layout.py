@@ -115,6 +115,8 @@ def read_ndk(root: Path, *, origin: str | None = None) -> Ndk:
     named (``origin``), when it is not a complete NDK for this host.
     """
     where = f"{root}" + (f" ({origin})" if origin else "")
+    if ";" in str(root):
+        raise ToolMissing("CMake can't use an NDK below a folder with ';' in its name", where=where)
     properties = _properties(root)
     if properties.get("Pkg.Desc") != "Android NDK":
         raise ToolMissing(
@@ -142,8 +144,11 @@ def read_ndk(root: Path, *, origin: str | None = None) -> Ndk:
         )
     host_tag = _host_tag(root, where)
     prebuilt = root / "toolchains" / "llvm" / "prebuilt" / host_tag
-    levels = _levels(root, prebuilt / "sysroot")
-    ndk = Ndk(root, revision, major, host_tag, _clang_version(prebuilt), levels, _aliases(root))
+    try:
+        levels, aliases = _levels(root, prebuilt / "sysroot"), _aliases(root)
+    except (ValueError, TypeError) as exc:
+        raise ToolMissing(f"the NDK is damaged: {exc}", where=f"{root / 'meta'} ({where})") from exc
+    ndk = Ndk(root, revision, major, host_tag, _clang_version(prebuilt), levels, aliases)
     for needed in (
         ndk.tool("clang"),
         ndk.tool("clang++"),
@@ -225,29 +230,29 @@ def _clang_version(prebuilt: Path) -> str:
 
 
 def _meta(root: Path, name: str) -> dict[str, object]:
+    """A file of the NDK's meta folder, empty when there is none. Raises ValueError when it is damaged."""
     path = root / "meta" / name
     if not path.is_file():
         return {}
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as exc:
-        raise ToolMissing(f"the NDK is damaged: {exc}", where=str(path)) from exc
-    return value if isinstance(value, dict) else {}
+    value = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} holds no table")
+    return value
 
 
 def _levels(root: Path, sysroot: Path) -> dict[Abi, tuple[int, ...]]:
     """API levels for each ABI: the sysroot's folders, limited by meta/*.json where those exist."""
     declared = _meta(root, "abis.json")
     platforms = _meta(root, "platforms.json")
-    low, high = platforms.get("min", 0), platforms.get("max", 10_000)
+    low, high = int(str(platforms.get("min", 0))), int(str(platforms.get("max", 10_000)))
     levels: dict[Abi, tuple[int, ...]] = {}
     for abi in Abi:
         if declared and abi.value not in declared:
             continue
         folder = sysroot / "usr" / "lib" / SYSROOT_TRIPLE[abi]
-        floor = max(int(str(low)), _FIRST_64BIT_LEVEL if abi.bits == 64 else 0)
+        floor = max(low, _FIRST_64BIT_LEVEL if abi.bits == 64 else 0)
         numbers = sorted(int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit())
-        usable = tuple(n for n in numbers if floor <= n <= int(str(high)))
+        usable = tuple(n for n in numbers if floor <= n <= high)
         if usable:
             levels[abi] = usable
     return levels

@@ -145,11 +145,17 @@ def test_meta_narrows_the_sysroot(ndk: Path) -> None:
     assert found.levels == {Abi.ARM64: (24, 26, 27, 28)}
 
 
-def test_damaged_meta_is_named(ndk: Path) -> None:
-    (ndk / "meta/platforms.json").write_text("{")
-    with pytest.raises(ToolMissing, match="damaged") as caught:
+@pytest.mark.parametrize("text", ["{", "[]", '{"min": "L"}', '{"aliases": {"25": null}}', "\udcff"])
+def test_damaged_meta_is_named(ndk: Path, text: str) -> None:
+    (ndk / "meta/platforms.json").write_text(text, errors="surrogateescape")
+    with pytest.raises(ToolMissing, match="the NDK is damaged") as caught:
         read_ndk(ndk)
-    assert "platforms.json" in str(caught.value)
+    assert str(ndk / "meta") in str(caught.value)
+
+
+def test_a_path_that_cmake_would_split_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ToolMissing, match="';'"):
+        read_ndk(tmp_path / "a;b")
 
 
 @pytest.mark.parametrize(
