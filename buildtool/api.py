@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from buildtool.core.types import Abi
 
 if TYPE_CHECKING:
     from buildtool.artifacts.model import ArtifactSet
-    from buildtool.build.model import BuildResult
+    from buildtool.build.model import BuildPlan, BuildResult
     from buildtool.settings import Settings
     from buildtool.sources.model import TvmSource
     from buildtool.toolchains.clml import ClmlSdk
@@ -140,25 +140,23 @@ def find_clml(context: Context, toolchain: Toolchain) -> ClmlSdk | None:
     return read_clml(named, toolchain.abi)
 
 
-def build_profile(profile: str, request: Request, *, context: Context | None = None) -> Line:
-    """Resolve, configure, build and collect one profile for one ABI.
+def plan_profile(profile: str, context: Context) -> BuildPlan:
+    """Everything that building one profile for one ABI needs, resolved and checked; nothing is built.
 
-    Raises UsageError/ConfigError for wrong input before anything is built, and
-    BuildFailed with the failing step's lines.
+    Raises UsageError/ConfigError for wrong input.
     """
-    from buildtool import artifacts, build, profiles
+    from buildtool import build, profiles
     from buildtool.build import layout
 
-    context = context or open_context(request)
     settings, source = context.settings, context.source
     toolchain = find_toolchain(profile, context)
     clml = find_clml(context, toolchain)
     if clml is not None and profile == "android":
         profile = "android-clml"
-    resolved = profiles.resolve(profile, source, settings, sets=request.sets, toolchain=toolchain, clml=clml)
-    for note in resolved.notes:
-        screen.info(f"note: {note}")
-    plan = build.plan(
+    resolved = profiles.resolve(
+        profile, source, settings, sets=context.request.sets, toolchain=toolchain, clml=clml
+    )
+    return build.plan(
         source,
         toolchain,
         resolved,
@@ -167,12 +165,27 @@ def build_profile(profile: str, request: Request, *, context: Context | None = N
         jobs=settings.build.jobs,
         cache=settings.build.cache,
     )
+
+
+def build_profile(profile: str, request: Request, *, context: Context | None = None) -> Line:
+    """Resolve, configure, build and collect one profile for one ABI.
+
+    ``context`` saves reading settings and source again for several builds; its
+    own request is replaced by ``request``. Raises UsageError/ConfigError for
+    wrong input before anything is built, BuildFailed with the failing step's lines.
+    """
+    from buildtool import artifacts, build
+    from buildtool.build import layout
+
+    context = replace(context, request=request) if context else open_context(request)
+    plan = plan_profile(profile, context)
+    for note in plan.profile.notes:
+        screen.info(f"note: {note}")
     result = build.build(plan)
     report_effects(result)
-    collected = artifacts.collect(
-        result, layout.dist_dir(settings, profile, toolchain.abi), strip=request.strip
-    )
-    return Line(settings, source, toolchain, result, collected)
+    dist = layout.dist_dir(context.settings, plan.profile.name, plan.toolchain.abi)
+    collected = artifacts.collect(result, dist, strip=request.strip)
+    return Line(context.settings, context.source, plan.toolchain, result, collected)
 
 
 def report_effects(result: BuildResult) -> None:

@@ -250,7 +250,10 @@ def _ninja(plan: BuildPlan) -> int:
     env = build_environment(plan.toolchain)
     env["NINJA_STATUS"] = NINJA_STATUS
     log = plan.build_dir / BUILD_LOG
-    with log.open("w", encoding="utf-8", buffering=1) as stream, BuildProgress(plan.build_dir.name) as progress:
+    with (
+        log.open("w", encoding="utf-8", buffering=1) as stream,
+        BuildProgress(plan.build_dir.name) as progress,
+    ):
         stream.write(f"$ {quote(command)}\n")
 
         def take(line: str) -> None:

@@ -141,6 +141,39 @@ def check(
     print(f"{profile.name}: {len(profile.options)} options, read back by CMake as they were meant")
 
 
+@app.command("export-presets")
+def export_presets(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The profiles to export.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Default: CMakeUserPresets.json in the TVM tree."
+        ),
+    ] = None,
+    source: SourceFlag = None,
+    settings: SettingsFlag = None,
+    sets: SetFlag = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write CMake presets, so that an IDE or plain cmake makes the same builds.
+
+    Example: buildtool profile export-presets linux-aarch64 android --source ~/tvm,
+    then in the tree: cmake --preset linux-aarch64-arm64-v8a && cmake --build --preset linux-aarch64-arm64-v8a
+    """
+    from buildtool.api import Request, open_context, plan_profile
+    from buildtool.build.presets import FILE_NAME, export, presets
+
+    context = open_context(Request(source=source, settings=settings, sets=sets or ()))
+    plans = [plan_profile(name, context) for name in dict.fromkeys(names)]
+    target = (output or context.source.root / FILE_NAME).absolute()
+    export(plans, target)
+    screen.info(f"wrote {target}")
+    if as_json:
+        print_json(presets(plans))
+    else:
+        print("\n".join(plan.build_dir.name for plan in plans))
+
+
 def _resolve(name: str, source: str | None, settings: Path | None, sets: list[str] | None) -> Profile:
     from buildtool.profiles import resolve
     from buildtool.settings import load
