@@ -84,7 +84,7 @@ enum {
   CL_ML_OP_PROPERTY_LIST_END_QCOM = 0,
 };
 
-// From the vendor's cl_ext_qcom.h.
+// The vendor declares these in cl_ext_qcom.h; the numbers are ours.
 #define CL_MEM_ONCHIP_GLOBAL_QCOM 0x41A6
 #define CL_MEM_ONCHIP_GLOBAL_OFFSET_QCOM 0x41A7
 #define CL_DEVICE_ONCHIP_GLOBAL_MEM_SIZE_QCOM 0x41A8
