@@ -80,6 +80,7 @@ std::string SizesMismatch(const Spec& spec, const Shape& sizes, const std::strin
   if (sizes.size() != spec.shape.size()) return expected;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Dim& dim = spec.shape[i];
+    if (sizes[i] < 0) return expected;
     if (dim.symbol.empty()) {
       if (sizes[i] != dim.size) return expected;
       continue;

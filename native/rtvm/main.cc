@@ -94,7 +94,7 @@ class ProgramCache {
       BadInput("--pre-compiled: expected --device=opencl and a model with OpenCL programs (functions " +
                Listed({"opencl.GetPreCompiledPrograms", "opencl.SetPreCompiledPrograms"}) + "), found none");
     }
-    CheckWritable(path_, "program cache");
+    if (!Exists(path_)) CheckWritable(path_, "program cache");
     const std::vector<uint8_t> library = ReadFile(model.library, "model library");
     key_ = runtime.DeviceDescription() + "\n" + std::to_string(library.size()) + " bytes, crc " +
            std::to_string(Crc32(library.data(), library.size()));

@@ -6,6 +6,7 @@ import ctypes.util
 import json
 import re
 import shutil
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,6 +193,17 @@ def test_symbolic_sizes(rtvm: Rtvm, tvm_python: Path, tmp_path: Path) -> None:
     done = rtvm("--model", model / "mod.so", "--input", source)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "the run failed" in done.stderr
+
+
+def test_shape_value_with_a_negative_size(rtvm: Rtvm, tvm_python: Path, tmp_path: Path) -> None:
+    """It would reach the VM's allocator."""
+    model = make_net(tvm_python, "nested", tmp_path / "nested")
+    source = tmp_path / "in.npz"
+    parts = {f"pair.{i}": array(1.0, 2.0, 3.0, shape=(3,)) for i in range(2)}
+    source.write_bytes(npz({**parts, "sizes": npy(struct.pack("<2q", -4, 2), (2,), "'<i8'")}))
+    done = rtvm("--model", model, "--input", source)
+    assert done.returncode == 2
+    assert "input 'sizes': expected shape[n, 2], found shape[-4, 2]" in done.stderr
 
 
 # ---- OpenCL ----
