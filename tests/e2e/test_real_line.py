@@ -111,7 +111,10 @@ def test_the_files_do_not_depend_on_the_build_folder(aarch64_line: Line, tmp_pat
 
 
 def test_the_package_carries_its_data(tmp_path: Path) -> None:
-    """Templates and toolchain files are found from a wheel as from a checkout."""
+    """Templates and toolchain files are found from a wheel as from a checkout.
+
+    ``-S`` keeps the editable install of this very interpreter out.
+    """
     root = DEMO_SETTINGS.parent.parent.parent
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     subprocess.run([*pip, "wheel", "--no-deps", "-w", str(tmp_path), str(root)], check=True, timeout=300)
@@ -124,7 +127,7 @@ def test_the_package_carries_its_data(tmp_path: Path) -> None:
         "for name in ('cmake_templates', 'toolchains', 'native'): print(data_dir(name))"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code, str(site)],
+        [sys.executable, "-I", "-S", "-c", code, str(site)],
         check=True,
         capture_output=True,
         text=True,
