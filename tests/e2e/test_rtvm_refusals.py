@@ -138,6 +138,7 @@ BAD = {
 BAD_DESCRIPTIONS = {
     "not JSON": Bad(LOCAL, "model.json, line 1: not valid JSON", files={"model.json": b"{'a': 1}"}),
     "cut off": Bad(LOCAL, "found the end of the file", files={"model.json": b'{"format": "rtvm-model",'}),
+    "nested too deep": Bad(LOCAL, "at most 64 levels", files={"model.json": b"[" * 100000}),
     "other format": Bad(LOCAL, "format: expected 'rtvm-model'", files={"model.json": b'{"format": "onnx"}'}),
     "newer version": Bad(
         LOCAL, "version: expected 1", files={"model.json": b'{"format": "rtvm-model", "version": 2}'}
