@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,9 +68,15 @@ class Artifact:
     role: str
     size: int
     sha256: str
-    elf: ElfFacts
     debug: Path | None = None
     """Separate debug file, when one was split off."""
+
+    @functools.cached_property
+    def elf(self) -> ElfFacts:
+        """Its ELF facts, read when first asked for. Raises BuildFailed for a damaged file."""
+        from buildtool.artifacts.elf import read_elf
+
+        return read_elf(self.path)
 
 
 @dataclass(frozen=True)

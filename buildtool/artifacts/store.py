@@ -39,6 +39,10 @@ def collect(result: BuildResult, dest: Path, *, strip: bool = True) -> ArtifactS
     the toolchain's, or when two want the same name.
     """
     plan = result.plan
+    head = _head(result, strip)
+    unchanged = _load_unchanged(dest, head)
+    if unchanged is not None:
+        return unchanged
     with atomic_dir(dest) as work:
         taken: dict[str, Path] = {}
         entries: list[tuple[str, str]] = []
@@ -50,16 +54,25 @@ def collect(result: BuildResult, dest: Path, *, strip: bool = True) -> ArtifactS
         if not any(role != "runtime" for _, role in entries):
             raise BuildFailed("the build left no program and no shared library", where=str(plan.build_dir))
         artifacts = _dependencies_first([_artifact(work, name, role) for name, role in entries])
-        write_json(work / MANIFEST, _manifest(result, artifacts))
+        write_json(work / MANIFEST, {**head, "files": [_entry(a) for a in artifacts]})
     return load(dest)
+
+
+def _load_unchanged(dest: Path, head: dict[str, object]) -> ArtifactSet | None:
+    """What an earlier run collected from the very same files, None when anything differs."""
+    try:
+        data = read_json(dest / MANIFEST)
+        if {name: value for name, value in data.items() if name != "files"} != head:
+            return None
+        return load(dest)
+    except (OSError, AttributeError, BuildFailed):
+        return None
 
 
 def _take(
     path: Path, role: str | None, work: Path, toolchain: Toolchain, taken: dict[str, Path], *, strip: bool
 ) -> tuple[str, str] | None:
     """Copy one output into ``work``; its (name, role), or None for a static archive."""
-    if not path.is_file():
-        raise BuildFailed("a file that the build should have made is missing", where=str(path))
     if _is_archive(path):
         screen.info(f"{path.name}: a static archive, not collected")
         return None
@@ -109,15 +122,14 @@ def _strip(target: Path, elf: ElfFacts, debug: Path, toolchain: Toolchain) -> No
         run([str(toolchain.objcopy), f"--add-gnu-debuglink={debug}", target], env=env, timeout=300)
 
 
-def _artifact(root: Path, name: str, role: str) -> Artifact:
+def _artifact(root: Path, name: str, role: str, digest: str | None = None) -> Artifact:
     path, debug = root / name, root / DEBUG / f"{name}.debug"
     return Artifact(
         name=name,
         path=path,
         role=role,
         size=path.stat().st_size,
-        sha256=sha256_file(path),
-        elf=read_elf(path),
+        sha256=digest or sha256_file(path),
         debug=debug if debug.is_file() else None,
     )
 
@@ -161,14 +173,18 @@ def elf_summary(elf: ElfFacts) -> dict[str, object]:
     }
 
 
-def _manifest(result: BuildResult, artifacts: list[Artifact]) -> dict[str, object]:
+def _head(result: BuildResult, strip: bool) -> dict[str, object]:
+    """The manifest but for its list of files: what they were made from, and how."""
     plan = result.plan
+    sources = (*plan.toolchain.runtime_libs, *result.outputs)
     return {
         "format": FORMAT,
         "profile": plan.profile.name,
         "abi": plan.toolchain.abi.value,
         "triple": plan.toolchain.triple,
         "build_type": plan.build_type,
+        "stripped": strip,
+        "collected": [_stamp(path) for path in sources],
         "source": {
             "version": plan.source.version,
             "spec": plan.source.spec,
@@ -182,17 +198,26 @@ def _manifest(result: BuildResult, artifacts: list[Artifact]) -> dict[str, objec
             "build": str(plan.build_dir),
             "ndk": str(plan.toolchain.root) if plan.toolchain.root else None,
         },
-        "files": [
-            {
-                "name": a.name,
-                "role": a.role,
-                "size": a.size,
-                "sha256": a.sha256,
-                "debug": f"{DEBUG}/{a.debug.name}" if a.debug else None,
-                "elf": elf_summary(a.elf),
-            }
-            for a in artifacts
-        ],
+    }
+
+
+def _stamp(path: Path) -> list[object]:
+    """Tells a file that was linked anew from one that was not."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        raise BuildFailed("a file that the build should have made is missing", where=str(path)) from None
+    return [str(path), stat.st_size, stat.st_mtime_ns]
+
+
+def _entry(artifact: Artifact) -> dict[str, object]:
+    return {
+        "name": artifact.name,
+        "role": artifact.role,
+        "size": artifact.size,
+        "sha256": artifact.sha256,
+        "debug": f"{DEBUG}/{artifact.debug.name}" if artifact.debug else None,
+        "elf": elf_summary(artifact.elf),
     }
 
 
@@ -234,7 +259,7 @@ def _from_manifest(dest: Path, manifest: Path, data: Any) -> ArtifactSet:
         if name != Path(name).name or name in ("", ".", ".."):
             raise ValueError(f"{name!r} is not a plain file name")
         _check_file(dest / name, entry)
-        artifacts.append(_artifact(dest, name, str(entry["role"])))
+        artifacts.append(_artifact(dest, name, str(entry["role"]), str(entry["sha256"])))
     source = data["source"]
     return ArtifactSet(
         root=dest,

@@ -88,8 +88,8 @@ def verify(
 
 
 def _model(path: Path) -> Artifact:
-    elf = read_elf(path)  # first: it says clearly what is wrong with a missing file
-    return Artifact(path.name, path, "model", path.stat().st_size, sha256_file(path), elf)
+    read_elf(path)  # first: it says clearly what is wrong with a missing file
+    return Artifact(path.name, path, "model", path.stat().st_size, sha256_file(path))
 
 
 def _questions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from buildtool.artifacts import Artifact, ArtifactSet, read_elf
+from buildtool.artifacts import Artifact, ArtifactSet, ElfFacts
 from buildtool.build.model import BuildPlan, BuildResult, Launcher
 from buildtool.core.files import sha256_file
 from buildtool.core.types import Abi, Option
@@ -88,9 +89,14 @@ def arm_toolchain(**changes: object) -> Toolchain:
 
 def artifact(path: Path, role: str | None = None, debug: Path | None = None) -> Artifact:
     guessed = "library" if ".so" in path.name else "executable"
-    return Artifact(
-        path.name, path, role or guessed, path.stat().st_size, sha256_file(path), read_elf(path), debug
-    )
+    return Artifact(path.name, path, role or guessed, path.stat().st_size, sha256_file(path), debug)
+
+
+def with_facts(original: Artifact, elf: ElfFacts) -> Artifact:
+    """The artifact as if its ELF headers said ``elf``."""
+    copy = dataclasses.replace(original)
+    copy.__dict__["elf"] = elf  # where the cached property keeps what it read
+    return copy
 
 
 def artifact_set(toolchain: Toolchain, *artifacts: Artifact, **changes: object) -> ArtifactSet:

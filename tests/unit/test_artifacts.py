@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -196,3 +197,22 @@ def test_load_where_nothing_was_built(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no built files here") as caught:
         load(tmp_path)
     assert caught.value.exit_code == 2 and caught.value.fix is not None
+
+
+def test_the_same_files_are_not_collected_twice(build: BuildResult, tmp_path: Path) -> None:
+    result = build
+    first = collect(result, tmp_path / "dist")
+    stamp = (tmp_path / "dist" / "manifest.json").stat().st_mtime_ns
+    second = collect(result, tmp_path / "dist")
+    assert second == first
+    assert (tmp_path / "dist" / "manifest.json").stat().st_mtime_ns == stamp
+    # A changed wish, a relinked file and a damaged copy each make it collect again.
+    collect(result, tmp_path / "dist", strip=False)
+    assert (tmp_path / "dist" / "manifest.json").stat().st_mtime_ns != stamp
+    (tmp_path / "dist" / first.artifacts[0].name).write_bytes(b"damaged")
+    third = collect(result, tmp_path / "dist", strip=False)
+    assert third.artifacts[0].path.read_bytes() != b"damaged"
+    os.utime(result.outputs[0], (1, 1))
+    before = (tmp_path / "dist" / "manifest.json").stat().st_mtime_ns
+    collect(result, tmp_path / "dist", strip=False)
+    assert (tmp_path / "dist" / "manifest.json").stat().st_mtime_ns != before

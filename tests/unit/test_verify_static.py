@@ -20,6 +20,7 @@ from tests.standins.binaries import (
     artifact_set,
     compile_c,
     host_toolchain,
+    with_facts,
 )
 
 
@@ -171,7 +172,7 @@ def test_needed_by_absolute_path(tmp_path: Path, arm: Toolchain) -> None:
     program = compile_c(tmp_path, "prog", code, str(plain), cc=ARM_CC)
     elf = artifact(program)
     if not any("/" in name for name in elf.elf.needed):
-        elf = replace(elf, elf=replace(elf.elf, needed=(str(plain), *elf.elf.needed)))
+        elf = with_facts(elf, replace(elf.elf, needed=(str(plain), *elf.elf.needed)))
     outcome = check("needed", artifact_set(arm, artifact(plain), elf), arm)["prog"]
     assert outcome.status is Status.FAIL and str(plain) in outcome.measured
 
@@ -189,7 +190,7 @@ def test_segments_are_judged_by_their_real_offsets(tmp_path: Path, arm: Toolchai
     """p_align alone may lie: the offset and the address must agree modulo the page size."""
     good = artifact(compile_c(tmp_path, "liba.so", ADD, "-Wl,-z,max-page-size=16384", cc=ARM_CC))
     lying = (Segment(0, 0, 16384, "R E"), Segment(0x1F000, 0x31000, 16384, "RW"))
-    bad = replace(good, name="libbad.so", elf=replace(good.elf, segments=lying))
+    bad = with_facts(replace(good, name="libbad.so"), replace(good.elf, segments=lying))
     android = replace(arm, system="Android", triple="aarch64-linux-android28")
     outcomes = check("page-size", artifact_set(android, good, bad), android)
     assert outcomes["liba.so"].status is Status.PASS
