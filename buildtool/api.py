@@ -151,8 +151,9 @@ def plan_profile(profile: str, context: Context) -> BuildPlan:
     settings, source = context.settings, context.source
     toolchain = find_toolchain(profile, context)
     clml = find_clml(context, toolchain)
-    if clml is not None and profile == "android":
-        profile = "android-clml"
+    if clml is not None:
+        toolchain = replace(toolchain, cmake_args=(*toolchain.cmake_args, *clml.cmake_args()))
+        profile = "android-clml" if profile == "android" else profile
     resolved = profiles.resolve(
         profile, source, settings, sets=context.request.sets, toolchain=toolchain, clml=clml
     )
