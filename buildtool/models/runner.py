@@ -140,7 +140,7 @@ def run_model(
     with tempfile.TemporaryDirectory(prefix="buildtool-run-") as scratch:
         job = Job(
             files=_files(model, generation),
-            remote=_remote_folder(model),
+            remote=remote_folder(model),
             token=uuid.uuid4().hex[:8],
             scratch=Path(scratch),
             inputs=inputs,
@@ -267,11 +267,21 @@ def _files(model: Path, generation: str) -> dict[str, Path]:
     )
 
 
-def _remote_folder(model: Path) -> str:
-    """A folder of this model's own on the device, the same in each run."""
+def remote_folder(model: Path) -> str:
+    """The folder of this model on the device, below its workdir: the same in each run."""
     path = model.resolve()
     plain = re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem).lstrip(".-") or "model"
     return f"models/{plain}-{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
 
 
-__all__ = ["Latency", "RunResult", "Stopped", "detect", "run_everywhere", "run_model"]
+__all__ = [
+    "RELAX",
+    "RELAY",
+    "Latency",
+    "RunResult",
+    "Stopped",
+    "detect",
+    "remote_folder",
+    "run_everywhere",
+    "run_model",
+]
