@@ -208,6 +208,9 @@ def run_everywhere(
         except BuildtoolError as exc:
             return exc
 
+    if len(devices) == 1:
+        # In this thread, so that the program ends even when this process is killed outright.
+        return {label: one(label, device) for label, device in devices.items()}
     with ThreadPoolExecutor(max_workers=len(devices)) as pool:
         try:
             futures = {label: pool.submit(one, label, device) for label, device in devices.items()}
