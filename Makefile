@@ -33,8 +33,16 @@ demo: $(VENV)/.installed-demo
 	cd examples/demo && ../../$(BIN)/buildtool linux-aarch64
 	cd examples/demo && ../../$(BIN)/buildtool verify --profile linux-aarch64 --device qemu
 
+# Debian packages that only tests use; without root they are left out and those tests skip, saying so.
+TEST_PACKAGES := clang lld llvm adb openssh-server pocl-opencl-icd ocl-icd-libopencl1
+
 tools: $(VENV)/.installed-test
 	$(BIN)/buildtool doctor --install
+	@missing=$$(for p in $(TEST_PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" = 0 ]; then apt-get update -qq && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	  else echo "not installed (needs root), their tests will skip: $$missing"; fi; fi
 
 test: tools check
 	$(BIN)/python -m pytest

@@ -1,0 +1,81 @@
+"""``buildtool android --clml`` on TVM's real source through the NDK and OpenCLML stand-ins.
+
+The stand-ins give glibc code and an OpenCL that has no platform: this shows that
+the commands, flags, collecting and checks are right. It is no Android result.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from buildtool.artifacts import read_elf
+from tests.conftest import BUILDS, DEMO_SETTINGS, BuildtoolRunner
+from tests.standins import clml as clml_standin
+from tests.standins import ndk as ndk_standin
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.tvm,
+    pytest.mark.skipif(ndk_standin.missing() is not None, reason=str(ndk_standin.missing())),
+]
+
+
+@pytest.fixture(scope="module")
+def kits() -> tuple[Path, Path]:
+    """NDK and OpenCLML stand-ins that stay where they are, so that a second run is incremental."""
+    print(ndk_standin.LIMITS, clml_standin.LIMITS, sep="\n")
+    ndk, clml = BUILDS / "kits" / "ndk", BUILDS / "kits" / "clml"
+    if not ndk.exists():
+        ndk_standin.make_ndk(ndk)
+    if not clml.exists():
+        clml_standin.make_clml(clml)
+    return ndk, clml
+
+
+@pytest.fixture(scope="module")
+def built(kits: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    ndk, clml = kits
+    words = ("android", "--settings", str(DEMO_SETTINGS), "--build-dir", str(BUILDS / "android"))
+    words += ("--ndk", str(ndk), "--clml", str(clml), "--json")
+    done = BuildtoolRunner(tmp_path_factory.mktemp("cwd"))(*words, timeout=1800)
+    assert done.returncode == 0, done.stderr
+    (line,) = json.loads(done.stdout)
+    assert isinstance(line, dict)
+    return line
+
+
+def test_everything_that_was_asked_for_is_in_the_build(built: dict[str, Any]) -> None:
+    effects = {e["option"]: e for e in built["effects"]}
+    assert built["profile"] == "android-clml"
+    assert effects["USE_CLML_GRAPH_EXECUTOR"]["status"] == "proved"
+    assert effects["USE_KALLOC_ALIGNMENT"]["evidence"] == "-DTVM_KALLOC_ALIGNMENT=32 on the compile lines"
+    assert not [e for e in effects.values() if e["status"] == "no-effect"]
+    assert {a["name"] for a in built["artifacts"]} >= {
+        "libtvm_ffi.so",
+        "libtvm_runtime.so",
+        "tvm_rpc",
+        "rtvm",
+    }
+
+
+def test_16_kb_pages_and_the_sdks_libraries(built: dict[str, Any]) -> None:
+    dist = Path(built["dist"])
+    for name in ("libtvm_ffi.so", "libtvm_runtime.so", "tvm_rpc", "rtvm"):
+        facts = read_elf(dist / name)
+        for segment in facts.segments:
+            assert segment.align >= 16384
+            assert (segment.offset - segment.vaddr) % 16384 == 0
+    assert "libOpenCL.so" in read_elf(dist / "libtvm_runtime.so").needed
+
+
+def test_a_second_run_does_nothing(built: dict[str, Any], kits: tuple[Path, Path], tmp_path: Path) -> None:
+    ndk, clml = kits
+    words = ("android", "--settings", str(DEMO_SETTINGS), "--build-dir", str(BUILDS / "android"))
+    done = BuildtoolRunner(tmp_path)(*words, "--ndk", str(ndk), "--clml", str(clml), "--json")
+    assert done.returncode == 0, done.stderr
+    (line,) = json.loads(done.stdout)
+    assert (line["configured"], line["steps"]) == (False, 0)
