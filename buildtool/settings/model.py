@@ -122,7 +122,7 @@ class ToolchainSettings(Struct, frozen=True, forbid_unknown_fields=True):
         "c++_shared"
     )
     platform: Annotated[
-        int, Meta(description="Lowest Android API level that the binaries must run on.", ge=21, le=99)
+        int, Meta(description="Lowest Android API level that the binaries must run on.", ge=1, le=99)
     ] = 28
 
 
