@@ -52,7 +52,7 @@ def _receive(link: socket.socket, count: int) -> bytes:
     while len(data) < count:
         part = link.recv(min(count - len(data), 1 << 16))
         if not part:
-            raise CheckFailed("the tracker closed the connection in mid-answer")
+            raise ConnectionError("it closed the connection in mid-answer")
         data += part
     return data
 
@@ -76,7 +76,7 @@ def call(host: str, port: int, message: list[Any], *, timeout: float = 5.0) -> A
             if not 0 < length <= _LIMIT:
                 raise CheckFailed(f"the tracker's answer has an absurd length: {length}", where=where)
             reply = json.loads(_receive(link, length))
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, RecursionError) as exc:
         raise CheckFailed(f"the RPC tracker does not answer: {exc}", where=where) from exc
     if not isinstance(reply, list) or not reply or reply[0] != 0:
         raise CheckFailed("the RPC tracker answered with an error", where=where, found=str(reply)[:200])
@@ -91,7 +91,7 @@ def summary(host: str, port: int, *, timeout: float = 5.0) -> Summary:
             str(key): Queue(int(row["free"]), int(row["pending"])) for key, row in data["queue_info"].items()
         }
         servers = tuple(_server(row) for row in data["server_info"])
-    except (TypeError, KeyError, ValueError, AttributeError) as exc:
+    except (TypeError, LookupError, ValueError, AttributeError) as exc:
         raise CheckFailed("the tracker's summary has another form than known", found=str(data)[:200]) from exc
     return Summary(queues, servers)
 

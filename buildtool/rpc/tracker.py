@@ -1,7 +1,9 @@
-"""TVM's RPC tracker, started and ended by us."""
+"""An RPC tracker, TVM's or our own, started and ended by us."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import subprocess
 import sys
 import tempfile
@@ -11,7 +13,7 @@ from types import TracebackType
 
 from buildtool.core.console import screen
 from buildtool.core.errors import CheckFailed
-from buildtool.core.process import spawn, stop
+from buildtool.core.process import quote, spawn, stop
 from buildtool.rpc import protocol
 from buildtool.rpc.ports import LOOPBACK, free_port
 
@@ -19,8 +21,17 @@ START_SECONDS = 60.0
 """Importing TVM takes seconds on a busy machine."""
 
 
+def _has_tvm_rpc() -> bool:
+    """Whether this interpreter can start TVM's tracker. A mere folder named tvm is no such thing."""
+    found = [importlib.util.find_spec(name) for name in ("tvm", "tornado", "psutil", "cloudpickle")]
+    return all(spec is not None and spec.origin is not None for spec in found)
+
+
 class Tracker:
-    """TVM's own tracker (``tvm.exec.rpc_tracker``) in a process of its own; a context manager.
+    """A tracker in a process of its own; a context manager.
+
+    It is TVM's (``tvm.exec.rpc_tracker``) of the interpreter ``python``. Without one it is that of
+    this interpreter, or :mod:`buildtool.rpc.own_tracker` where this one lacks tvm; ``own`` chooses.
 
     Binds to the loopback interface unless ``host`` says otherwise: TVM RPC runs
     any code that a client sends. ``port`` None takes a free one. Entering waits
@@ -28,10 +39,24 @@ class Tracker:
     does not; leaving ends it.
     """
 
-    def __init__(self, *, python: Path | None = None, host: str = LOOPBACK, port: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        python: Path | None = None,
+        host: str = LOOPBACK,
+        port: int | None = None,
+        own: bool | None = None,
+    ) -> None:
+        if own is None:
+            own = python is None and not _has_tvm_rpc()
         self.host = host
         self.port = port or free_port(LOOPBACK)
-        self._python = python or Path(sys.executable)
+        # One port only: TVM's tracker would silently move to the next one that is free.
+        self._command = (
+            [sys.executable, "-m", "buildtool.rpc.own_tracker"]
+            if own
+            else [str(python or sys.executable), "-m", "tvm.exec.rpc_tracker", f"--port-end={self.port + 1}"]
+        ) + [f"--host={host}", f"--port={self.port}"]
         self._log = tempfile.TemporaryFile(prefix="buildtool-tracker-")  # noqa: SIM115 - lives as long as it
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -46,10 +71,7 @@ class Tracker:
                 f"the tracker listens on {self.host}: TVM RPC runs any code that a client sends, "
                 "so everybody who reaches this address can run code on the devices"
             )
-        # One port only: TVM's tracker would silently move to the next one that is free.
-        words = ["-m", "tvm.exec.rpc_tracker", "--host", self.host, "--port", str(self.port)]
-        words += ["--port-end", str(self.port + 1)]
-        self._process = spawn([self._python, *words], stdout=self._log, stderr=subprocess.STDOUT)
+        self._process = spawn(self._command, stdout=self._log, stderr=subprocess.STDOUT)
         try:
             self._wait()
         except BaseException:
@@ -78,8 +100,8 @@ class Tracker:
                 return
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise CheckFailed(
-                    f"TVM's RPC tracker did not start on {self.host}:{self.port}",
-                    where=f"{self._python} -m tvm.exec.rpc_tracker",
+                    f"the RPC tracker did not start on {self.host}:{self.port}",
+                    where=quote(self._command),
                     fix="pip install 'buildtool[host]'" if "No module named" in said else None,
                     details=said.splitlines()[-5:],
                 )
@@ -87,8 +109,9 @@ class Tracker:
 
     def output(self) -> str:
         """All that the tracker has printed."""
-        self._log.seek(0)
-        return self._log.read().decode("utf-8", "replace")
+        # Not seek: the child shares the file's position.
+        size = os.fstat(self._log.fileno()).st_size
+        return os.pread(self._log.fileno(), size, 0).decode("utf-8", "replace")
 
     def summary(self) -> protocol.Summary:
         """Registered servers and queues. Raises CheckFailed when the tracker does not answer."""
