@@ -207,6 +207,8 @@ def run_everywhere(
             return run(label, device, stop)
         except BuildtoolError as exc:
             return exc
+        except OSError as exc:
+            return BuildtoolError(exc.strerror or str(exc), where=str(exc.filename or label))
 
     if len(devices) == 1:
         # In this thread, so that the program ends even when this process is killed outright.
