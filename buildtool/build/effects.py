@@ -42,9 +42,13 @@ def build_options(build_dir: Path) -> dict[str, str]:
 
 
 def same_value(asked: str, seen: str) -> bool:
-    """Equal as CMake sees it: ON, TRUE and 1 are one value."""
+    """Equal as CMake sees it: ON, TRUE and 1 are one value.
+
+    ON is also met by a path: OpenCLML's CMake file turns USE_OPENCL into the SDK's.
+    """
     a, b = asked.strip().upper(), seen.strip().upper()
-    return a == b or (a in _TRUE and b in _TRUE) or (a in _FALSE and b in _FALSE)
+    on = b in _TRUE or (seen.strip().startswith("/") and not b.endswith("-NOTFOUND"))
+    return a == b or (a in _TRUE and on) or (a in _FALSE and b in _FALSE)
 
 
 def prove(plan: BuildPlan, configure_log: str) -> tuple[Effect, ...]:

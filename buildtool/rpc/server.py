@@ -77,6 +77,8 @@ class RpcServer:
             f"--port-end={self.port + 1}",
             f"--tracker={LOOPBACK}:{tracker_port}",
             f"--key={self.key}",
+            # On Android it would be /data/local/tmp/rpc, whoever the user is.
+            f"--work-dir={self._device.workdir}",
         ]
         process = self._device.spawn(command, env=self._env)
         self._process = process

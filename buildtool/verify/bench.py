@@ -22,6 +22,7 @@ from buildtool.toolchains.model import Toolchain
 from buildtool.verify import probe as probe_module
 from buildtool.verify import smoke
 from buildtool.verify.check import DEVICE, TOOLCHAIN, TVM_PYTHON, CantObserve
+from buildtool.verify.closure import vendor_libraries
 
 T = TypeVar("T")
 HELLO_SECONDS = 120.0
@@ -105,9 +106,14 @@ class Bench:
 
     def push_artifacts(self) -> Pushed:
         """Send the shipped files to the device (those that are not there yet)."""
-        return self._once(
-            "push", lambda: self.device.push({a.name: a.path for a in self.artifacts.artifacts})
-        )
+        return self._once("push", self._push)
+
+    def _push(self) -> Pushed:
+        vendor = vendor_libraries(self.artifacts)
+        if vendor and self.device.properties().system == "emulated":
+            # A phone has its vendor's own; the SDK's stubs let the programs at least start here.
+            self.push_scratch({path.name: path for path in vendor})
+        return self.device.push({a.name: a.path for a in self.artifacts.artifacts})
 
     def push_scratch(self, files: Mapping[str, Path]) -> Pushed:
         """Send files of ours, which are removed from the device again at the end."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from buildtool.artifacts import ElfFacts, read_elf
-from buildtool.core.errors import BuildFailed
+from buildtool.artifacts import ArtifactSet, ElfFacts, read_elf
+from buildtool.core.errors import BuildFailed, BuildtoolError
+from buildtool.toolchains.clml import read_clml
 from buildtool.toolchains.model import Toolchain
 from buildtool.toolchains.ndk_layout import SYSROOT_TRIPLE
 
@@ -24,6 +25,8 @@ class SystemLibraries:
     machine: str
     reason: str = ""
     """Why there are none, when ``folders`` is empty."""
+    vendor: tuple[Path, ...] = ()
+    """Libraries that the device's vendor brings and nobody ships: the OpenCLML SDK's stand for them."""
     _read: dict[str, ElfFacts | None] = field(default_factory=dict)
 
     def find(self, name: str) -> ElfFacts | None:
@@ -33,9 +36,8 @@ class SystemLibraries:
         return self._read[name]
 
     def _look(self, name: str) -> ElfFacts | None:
-        for folder in self.folders:
-            path = folder / name
-            if not path.is_file():
+        for path in (*(folder / name for folder in self.folders), *self.vendor):
+            if path.name != name or not path.is_file():
                 continue
             try:
                 elf = read_elf(path)
@@ -57,8 +59,22 @@ def android_stub_folder(toolchain: Toolchain) -> Path | None:
     return next((root / below for root in roots if (root / below).is_dir()), None)
 
 
-def system_libraries(toolchain: Toolchain | None) -> SystemLibraries:
-    """The system libraries that the toolchain's programs will find on the target."""
+def vendor_libraries(artifacts: ArtifactSet) -> tuple[Path, ...]:
+    """The OpenCLML SDK's libraries that the files were linked with; empty without OpenCLML or SDK."""
+    sdk = artifacts.options.get("USE_CLML_GRAPH_EXECUTOR", "")
+    if not Path(sdk).is_absolute():
+        return ()
+    try:
+        return read_clml(Path(sdk), artifacts.abi).libraries
+    except BuildtoolError:
+        return ()  # gone or changed since the build: then its libraries count as missing
+
+
+def system_libraries(toolchain: Toolchain | None, vendor: tuple[Path, ...] = ()) -> SystemLibraries:
+    """The system libraries that the toolchain's programs will find on the target.
+
+    ``vendor`` as :func:`vendor_libraries` finds them.
+    """
     if toolchain is None:
         return SystemLibraries((), "", "the toolchain that built these files was not found")
     machine = toolchain.abi.elf_machine
@@ -68,13 +84,14 @@ def system_libraries(toolchain: Toolchain | None) -> SystemLibraries:
             return SystemLibraries(
                 (), machine, f"the NDK has no stub libraries for API level {toolchain.api_level}"
             )
-        return SystemLibraries((stubs,), machine)
+        return SystemLibraries((stubs,), machine, vendor=vendor)
     root = toolchain.sysroot or (None if toolchain.cross else Path("/"))
     if root is None:
         return SystemLibraries((), machine, f"the toolchain {toolchain.name} has no sysroot to look into")
     below = ("lib", "lib64", "usr/lib", "usr/lib64", f"lib/{toolchain.triple}", f"usr/lib/{toolchain.triple}")
     folders = tuple(root / name for name in below if (root / name).is_dir())
-    return SystemLibraries(folders, machine, "" if folders else f"no library folder below {root}")
+    reason = "" if folders else f"no library folder below {root}"
+    return SystemLibraries(folders, machine, reason, vendor)
 
 
 def closure(elf: ElfFacts, shipped: Mapping[str, ElfFacts], system: SystemLibraries) -> dict[str, ElfFacts]:

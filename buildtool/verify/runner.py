@@ -16,7 +16,7 @@ from buildtool.toolchains.model import Toolchain
 from buildtool.verify import device_checks, rpc_checks, rtvm_checks, static_android, static_elf
 from buildtool.verify.bench import Bench
 from buildtool.verify.check import DEVICE, TVM_PYTHON, CantObserve, Check, Context, failed, skipped
-from buildtool.verify.closure import system_libraries
+from buildtool.verify.closure import system_libraries, vendor_libraries
 from buildtool.verify.model import Outcome, Report, Result
 
 CHECKS: tuple[Check, ...] = (
@@ -75,7 +75,7 @@ def verify(
         no_device=no_device,
         no_toolchain=no_toolchain,
     )
-    system = system_libraries(toolchain)
+    system = system_libraries(toolchain, vendor_libraries(artifacts))
     results: list[Result] = []
     with bench:
         context = Context(artifacts, toolchain, system, bench)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from buildtool.artifacts import ElfFacts
 from buildtool.verify.check import Check, Context, passed, skipped, verdict
@@ -215,8 +216,17 @@ class NoBuildPaths(Check):
             f"{len(hits)} strings, such as {unique[0]}" if hits else f"none in {len(data)} bytes",
             "none",
             evidence=f"looked for {', '.join(wanted)}" + (f"; found {first_few(unique)}" if hits else ""),
-            fix="compile with -ffile-prefix-map=FOLDER=. (logging macros keep __FILE__)",
+            fix="compile with -ffile-prefix-map=FOLDER=. (logging macros keep __FILE__)"
+            if not any("(lambda at" in text for text in _before(data, hits))
+            else "this clang leaves the paths of lambdas in __PRETTY_FUNCTION__ unmapped (14 does, 19 does "
+            "not): use a newer NDK or clang, or --skip no-build-paths",
         )
+
+
+def _before(data: bytes, hits: Sequence[str]) -> list[str]:
+    """The few characters that stand before each hit."""
+    starts = [data.find(hit.encode("utf-8", "replace")) for hit in hits]
+    return [data[max(0, start - 12) : start].decode("utf-8", "replace") for start in starts]
 
 
 # Names that compiled kernels and clients bind to, the same in all trees of their generation

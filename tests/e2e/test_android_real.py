@@ -79,3 +79,23 @@ def test_a_second_run_does_nothing(built: dict[str, Any], kits: tuple[Path, Path
     assert done.returncode == 0, done.stderr
     (line,) = json.loads(done.stdout)
     assert (line["configured"], line["steps"]) == (False, 0)
+
+
+# What a glibc stand-in can't be. The checks must say so: a stand-in never passes for Android.
+NOT_ANDROID = {"needed", "symbols", "relro", "android-linker", "android-ident"}
+# clang before 18 or so leaves paths in __PRETTY_FUNCTION__; Debian's clang 14 does.
+COMPILER = {"no-build-paths"}
+
+
+def test_it_runs_on_the_emulated_device_and_is_not_taken_for_android(
+    built: dict[str, Any], kits: tuple[Path, Path], tvm_python: Path, tmp_path: Path
+) -> None:
+    done = BuildtoolRunner(tmp_path)("verify", str(built["dist"]), "--device", "qemu", "--json")
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    failed = {r["id"] for r in report["results"] if r["status"] == "FAIL"}
+    assert {"android-linker", "android-ident"} <= failed <= NOT_ANDROID | COMPILER
+    passed = {r["id"] for r in report["results"] if r["status"] == "PASS"}
+    ran = {"rpc-starts", "smoke-abi", "kernel-direct", "rpc-copy", "rpc-kernel", "llvm-matmul", "rtvm-model"}
+    assert ran <= passed
+    assert {"elf-abi", "page-size", "runpath", "stripped", "android-ffi-linked"} <= passed
