@@ -165,7 +165,7 @@ def test_wrong_content_names_line_key_and_expectation(
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
-    write(tmp_path, '[build]\njobs = "x"\ntyp = 1\n[toolchains]\nplatform = 3\n')
+    write(tmp_path, '[build]\njobs = "x"\ntyp = 1\n[toolchains]\nplatform = 0\n')
     with pytest.raises(ConfigError) as caught:
         load(cwd=tmp_path, env={"BUILDTOOL_BUILD_CACHE": "zip"})
     message = str(caught.value)
