@@ -36,7 +36,8 @@ def run(remote: Remote, job: Job) -> Observed:
     if said.code != 0 or report is None:
         raise _refusal(said, job)
     local = job.scratch / "out.npz"
-    remote.device.pull(job.output_file, local)
+    if not remote.pull(job.output_file, local):
+        raise said.failure("rtvm ended without an error but wrote no outputs", ["rtvm"])
     outputs = npz.read(local)
     told = {entry["name"] for entry in report["outputs"]}
     if told != set(outputs):
@@ -44,7 +45,8 @@ def run(remote: Remote, job: Job) -> Observed:
     cache = str(report.get("pre_compiled", {}).get("state", ""))
     if job.pre_compiled is not None and cache != "reused":
         pulled = job.scratch / "programs.bin"
-        remote.device.pull(job.cache_file, pulled)
+        if not remote.pull(job.cache_file, pulled):
+            raise said.failure(f"rtvm told {cache!r} of a program cache that is not there", ["rtvm"])
         atomic_write(job.pre_compiled, pulled.read_bytes())
     return Observed(
         outputs,

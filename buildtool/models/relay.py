@@ -144,10 +144,8 @@ def _outputs(
     if not saved:
         return {}
     local = job.scratch / "out.npz"
-    try:
-        remote.device.pull(job.output_file, local)
-    except UsageError as exc:
-        raise said.failure("rtvm ended without an error but wrote no outputs", ["rtvm", *words]) from exc
+    if not remote.pull(job.output_file, local):
+        raise said.failure("rtvm ended without an error but wrote no outputs", ["rtvm", *words])
     outputs = npz.read(local)
     if set(outputs) != set(saved):
         raise said.failure(f"rtvm wrote {sorted(outputs)}, not {sorted(saved)}", ["rtvm", *words])
@@ -171,10 +169,8 @@ def _pull_cache(remote: Remote, job: Job, said: Said, words: list[str]) -> str:
     if job.pre_compiled.is_file():
         return "reused"
     local = job.scratch / "programs.bin"
-    try:
-        remote.device.pull(job.cache_file, local)
-    except UsageError as exc:
-        raise said.failure("rtvm wrote no pre-compiled programs: is it an OpenCL model?", words) from exc
+    if not remote.pull(job.cache_file, local):
+        raise said.failure("rtvm wrote no pre-compiled programs: is it an OpenCL model?", ["rtvm", *words])
     atomic_write(job.pre_compiled, local.read_bytes())
     return "created"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 
 from buildtool.artifacts import ArtifactSet
-from buildtool.core.errors import BuildtoolError, CheckFailed, UsageError
+from buildtool.core.errors import BuildtoolError, CheckFailed, ConfigError, UsageError
 from buildtool.core.process import quote
 from buildtool.devices.base import Device
 
@@ -63,6 +63,14 @@ class Remote:
         pushed = self.device.push(files)
         self.files += pushed.sent
         self.bytes += pushed.bytes
+
+    def pull(self, name: str, local: Path) -> bool:
+        """Copy a file from the device; False when it is not there."""
+        try:
+            self.device.pull(name, local)
+        except ConfigError:
+            return False
+        return True
 
     def push_runtime(self) -> None:
         """Send the built libraries and rtvm. Raises UsageError when the build has no rtvm."""
