@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from buildtool.core.errors import ConfigError, ToolMissing
 from buildtool.core.files import atomic_write, sha256_file
@@ -99,10 +99,10 @@ class QemuDevice:
         for name, local in files.items():
             target = self._inside(name)
             mark = [sha256_file(local), local.stat().st_mode & 0o777]
-            if known.get(name) == mark and target.is_file():
+            if known.get(name) == [*mark, *_stamp(target)]:
                 continue
             self._copy(local, target)
-            known[name] = mark
+            known[name] = [*mark, *_stamp(target)]
             sent, size = sent + 1, size + local.stat().st_size
         if sent:
             atomic_write(self._folder / _PUSHED, json.dumps(known, sort_keys=True))
@@ -144,34 +144,27 @@ class QemuDevice:
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout: float | None = None
     ) -> Ran:
         begun = time.monotonic()
-        done = run(
-            self._command(argv, env or {}),
-            cwd=self._folder,
-            env=self._host_env(env),
-            timeout=timeout,
-            check=False,
-        )
+        words, host_env = self._command(argv, env or {})
+        done = run(words, cwd=self._folder, env=host_env, timeout=timeout, check=False)
         return Ran(
             tuple(argv), done.returncode, done.stdout, done.stderr, time.monotonic() - begun, done.timed_out
         )
 
     def spawn(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> RemoteProcess:
-        process = LocalProcess(self._command(argv, env or {}), self._folder, self._host_env(env))
+        words, host_env = self._command(argv, env or {})
+        process = LocalProcess(words, self._folder, host_env)
         self._running.append(process)
         return process
 
-    def _host_env(self, env: Mapping[str, str] | None) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in _PASSED if name in os.environ}
-        # qemu gets the guest's variables by -E: in its own environment they would be the host's.
-        return kept if self._qemu else {**kept, **(env or {})}
-
-    def _command(self, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    def _command(self, argv: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+        """The words to run here, and the environment to run them in."""
         self._folder.mkdir(parents=True, exist_ok=True)
         program = argv[0]
         path = Path(program) if PurePosixPath(program).is_absolute() else self._inside(program)
         self._check_program(path)
+        host_env = {name: os.environ[name] for name in _PASSED if name in os.environ}
         if self._qemu is None:
-            return [str(path), *argv[1:]]
+            return [str(path), *argv[1:]], {**host_env, **env}
         words = [str(self._qemu)]
         variables = dict(env)
         if self._sysroot is not None:
@@ -179,8 +172,13 @@ class QemuDevice:
             libraries = [variables.get("LD_LIBRARY_PATH", ""), str(self._sysroot / "lib")]
             variables["LD_LIBRARY_PATH"] = ":".join(part for part in libraries if part)
         for name, value in variables.items():
-            words += ["-E", f"{name}={value}"]
-        return [*words, str(path), *argv[1:]]
+            # By -E, because in qemu's own environment LD_* would hold for qemu too. But -E splits
+            # at commas; a value with one goes by qemu's environment, which the guest inherits.
+            if "," in value:
+                host_env[name] = value
+            else:
+                words += ["-E", f"{name}={value}"]
+        return [*words, str(path), *argv[1:]], host_env
 
     def _check_program(self, path: Path) -> None:
         """qemu's own words for these ("Invalid ELF image") name neither file nor cure."""
@@ -190,17 +188,31 @@ class QemuDevice:
             )
         with path.open("rb") as stream:
             head = stream.read(20)
-        if head[:4] == b"\x7fELF":
-            machine = int.from_bytes(head[18:20], "little")
-            if machine != _ELF_MACHINES[self._abi]:
-                raise ConfigError(
-                    f"{path.name} is built for another machine",
-                    expected=f"{self._abi.value} (ELF machine {_ELF_MACHINES[self._abi]})",
-                    found=f"ELF machine {machine}",
-                )
+            if head[:4] == b"\x7fELF":
+                machine = int.from_bytes(head[18:20], "little")
+                if machine != _ELF_MACHINES[self._abi]:
+                    raise ConfigError(
+                        f"{path.name} is built for another machine",
+                        expected=f"{self._abi.value} (ELF machine {_ELF_MACHINES[self._abi]})",
+                        found=f"ELF machine {machine}",
+                    )
+                self._check_loader(path, stream)
         if not os.access(path, os.X_OK):
             raise ConfigError(
                 f"{path.name} is not executable", where=str(path), fix="chmod +x the file, push again"
+            )
+
+    def _check_loader(self, path: Path, stream: BinaryIO) -> None:
+        """A program's loader must be in the sysroot (or on this machine, where qemu looks next)."""
+        loader = _interpreter(path, stream) if self._qemu is not None else None
+        if loader is None or Path(loader).exists():
+            return
+        if self._sysroot is None or not (self._sysroot / loader.lstrip("/")).exists():
+            raise ConfigError(
+                f"{path.name} needs the loader {loader}, which the device {self.name} has not",
+                where=f"sysroot {self._sysroot}" if self._sysroot else "no sysroot",
+                fix="set toolchains.sysroot to a root folder of the target that has it "
+                "(Debian: libc6-arm64-cross), or link the program statically",
             )
 
     @contextlib.contextmanager
@@ -224,6 +236,28 @@ class QemuDevice:
         for process in self._running:
             process.stop()
         self._running.clear()
+
+
+def _stamp(path: Path) -> list[int]:
+    """Size and time of change of a pushed file: another file in its place has others."""
+    try:
+        found = path.stat()
+    except OSError:
+        return []
+    return [found.st_size, found.st_mtime_ns]
+
+
+def _interpreter(path: Path, stream: BinaryIO) -> str | None:
+    """The loader that an ELF program names, None for a static one. Raises ConfigError for a damaged file."""
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        names = [segment.get_interp_name() for segment in ELFFile(stream).iter_segments("PT_INTERP")]
+    except Exception as exc:  # the parser's errors are of many kinds
+        raise ConfigError(
+            f"{path.name} is a damaged ELF file: {exc}", where=str(path), fix="build it again"
+        ) from exc
+    return names[0] if names else None
 
 
 class LocalProcess:
