@@ -8,6 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from buildtool.core.errors import CheckFailed
+
+
+class DeviceLost(CheckFailed):
+    """The connection to a device ended in the middle of something."""
+
+
+class PortTaken(CheckFailed):
+    """A port that was asked for is in use, here or on the device."""
+
 
 @dataclass(frozen=True)
 class Properties:
@@ -25,6 +35,8 @@ class Properties:
     page_size: int | None = None
     opencl: str | None = None
     """Path of the device's OpenCL library."""
+    opencl_for_apps: bool | None = None
+    """Android: whether apps may load it (it is in public.libraries.txt); a shell always may."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +50,11 @@ class Pushed:
 
 @dataclass(frozen=True)
 class Ran:
-    """A finished program on the device. ``timed_out``: it was ended at the time limit."""
+    """A finished program on the device. ``timed_out``: it was ended at the time limit.
+
+    ``returncode`` of a program that a signal N ended: -N on this machine, 128+N where a
+    shell tells it (adb, ssh).
+    """
 
     argv: tuple[str, ...]
     returncode: int
@@ -99,7 +115,10 @@ class Device(Protocol):
         """Let the device reach ``127.0.0.1:host_port`` here; yields the device's port. Undone at exit."""
 
     def forward(self, device_port: int) -> AbstractContextManager[int]:
-        """Let this host reach the device's port; yields the port on 127.0.0.1 here. Undone at exit."""
+        """Let this host reach the device's port under the same number on 127.0.0.1; yields it.
+
+        Undone at exit. Raises PortTaken when that number is in use here.
+        """
 
     def remove(self, names: Iterable[str]) -> None:
         """Delete files below ``workdir``; absent ones are no error."""
