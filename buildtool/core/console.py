@@ -75,7 +75,7 @@ def print_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequen
     from rich.console import Console
     from rich.table import Table
 
-    width = None if sys.stdout.isatty() else 240
+    width = None if sys.stdout.isatty() else 2000
     console = Console(highlight=False, width=width)
     if title:
         console.print(title, style="bold", markup=False, soft_wrap=True)
