@@ -16,7 +16,7 @@ from tests.standins.binaries import ADD, artifact, artifact_set, compile_c, host
 from tests.standins.relay_model import local_device
 
 # A program with rtvm's flags that notes its words, and the files that it saw, in last.json.
-PROGRAM = """#!/usr/bin/env python3
+PROGRAM = """#!/usr/bin/env -S python3 -S -E
 import json, os, shutil, sys
 words = sys.argv[1:]
 if words == ["--help"]:
