@@ -14,6 +14,13 @@ from buildtool.devices.adb_client import ONLINE, Adb, not_usable
 from buildtool.devices.base import DeviceLost, PortTaken
 from buildtool.devices.shell import ShellDevice, undone, user_word
 
+# adb's words for a connection that ended; the device may be back by the time we ask for its state.
+_GONE = re.compile(
+    r"couldn't read from device|device '?.*'? ?(offline|not found)|no devices|closed$|protocol fault|"
+    r"Connection reset|Broken pipe|cannot connect to daemon",
+    re.MULTILINE,
+)
+
 
 class AdbDevice(ShellDevice):
     """The Android device with this serial. It must be online, and have Android 7 or newer.
@@ -53,10 +60,9 @@ class AdbDevice(ShellDevice):
         return self._adb("pull", remote, local, serial=self._serial, timeout=timeout)
 
     def refused(self, what: str, done: Completed) -> BuildtoolError:
-        if re.search(
-            r"device .*(offline|not found|unauthorized)|no devices|closed", done.stderr + done.stdout
-        ):
-            return self.lost(what, done.stderr)
+        said = done.stderr + done.stdout
+        if _GONE.search(said) or self._adb.state(self._serial) != ONLINE:
+            return self.lost(what, said)
         return super().refused(what, done)
 
     def lost(self, what: str, said: str) -> BuildtoolError:

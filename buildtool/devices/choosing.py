@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from buildtool.toolchains.model import Toolchain
 
 SPECS = "qemu, local, adb, adb:SERIAL, a serial, ssh:USER@HOST[:PORT], a name or label of [devices], all"
-_SSH = re.compile(
-    r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9a-zA-Z:.%]+\]|[^@:\s]+)(?::(?P<port>\d{1,5}))?"
-)
+_SSH = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9a-zA-Z:.%]+\]|[^@:\s]+)(?::(?P<port>\d{1,5}))?")
 
 
 @dataclass(frozen=True)

@@ -250,9 +250,11 @@ def _stamp(path: Path) -> list[int]:
 def _interpreter(path: Path, stream: BinaryIO) -> str | None:
     """The loader that an ELF program names, None for a static one. Raises ConfigError for a damaged file."""
     from elftools.elf.elffile import ELFFile
+    from elftools.elf.segments import InterpSegment
 
     try:
-        names = [segment.get_interp_name() for segment in ELFFile(stream).iter_segments("PT_INTERP")]
+        segments = ELFFile(stream).iter_segments("PT_INTERP")
+        names = [s.get_interp_name() for s in segments if isinstance(s, InterpSegment)]
     except Exception as exc:  # the parser's errors are of many kinds
         raise ConfigError(
             f"{path.name} is a damaged ELF file: {exc}", where=str(path), fix="build it again"

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -205,3 +206,23 @@ class AdbServer:
         """Plug a phone in; returns its serial."""
         self.adb("connect", phone.serial, check=False)
         return phone.serial
+
+    def leftovers(self, *phones: Phone) -> list[str]:
+        """What is open or running because of us: forwards here, reverses and processes on the phones."""
+        found = self.adb("forward", "--list").split("\n")
+        for phone in phones:
+            found += self.adb("-s", phone.serial, "reverse", "--list").split("\n")
+            found += self.processes(phone)
+        return [line for line in found if line.strip()]
+
+    def processes(self, phone: Phone) -> list[str]:
+        """Programs that run on the phone, but for its own daemon and the shell that looks."""
+        text = self.adb("-s", phone.serial, "shell", "ps -e -o pid=,args=")
+        own = ("daemon.py", "ps -e -o")
+        return [line for line in text.splitlines() if not any(word in line for word in own)]
+
+    def wait_for(self, phone: Phone, state: str, seconds: float = 15) -> None:
+        deadline = time.monotonic() + seconds
+        while f"{phone.serial}\t{state}" not in self.adb("devices"):
+            assert time.monotonic() < deadline, self.adb("devices")
+            time.sleep(0.1)
