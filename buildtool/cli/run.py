@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 def run(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="Model folder (mod.so and what belongs to it), or a .so.")
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="Model folder (mod.so and what belongs to it), a .tar of one, or a .so."
+        ),
     ],
     dist: Annotated[
         Path | None,

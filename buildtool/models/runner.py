@@ -23,6 +23,7 @@ from buildtool.models import npz, relax, relay
 from buildtool.models.compare import Comparison, compare, need_numpy
 from buildtool.models.job import RANDOM, ZEROS, Job, Observed
 from buildtool.models.npz import Array
+from buildtool.models.package import is_package, unpack
 from buildtool.models.remote import Remote, Stopped
 
 RELAX, RELAY = "relax", "relay"
@@ -123,26 +124,30 @@ def run_model(
 ) -> RunResult:
     """Push what is missing, run ``model`` with the build's rtvm, pull the outputs and compare them.
 
-    ``model`` is a model folder, or a ``.so`` file alone (relax era). ``inputs`` is an .npz file,
-    ``random`` or ``zeros``. ``expect`` is an .npz of outputs; the allowed difference of an element
-    is ``atol + rtol * |expected|``. ``repeat`` runs are timed after ``warmup`` others. ``timeout``
-    (seconds) is for each start of rtvm. Setting ``stop`` from another thread ends the program on
-    the device and raises :class:`Stopped`. Raises UsageError for bad input (exit code 2) and
-    CheckFailed for a run that failed; a mismatch is in the result, not raised.
+    ``model`` is a model folder, a tar package of one, or a ``.so`` file alone (relax era).
+    ``inputs`` is an .npz file, ``random`` or ``zeros``. ``expect`` is an .npz of outputs; the
+    allowed difference of an element is ``atol + rtol * |expected|``. ``repeat`` runs are timed
+    after ``warmup`` others. ``timeout`` (seconds) is for each start of rtvm. Setting ``stop`` from
+    another thread ends the program on the device and raises :class:`Stopped`.
+
+    Raises UsageError for bad input (exit code 2) and CheckFailed for a run that failed; a
+    mismatch is in the result, not raised.
     """
     begun = time.monotonic()
     expected = _expected(expect)
     _check_inputs(inputs)
-    _check_library(model, artifacts)
     remote = Remote(device, artifacts, timeout=timeout, on_progress=on_progress, stop=stop)
-    remote.push_runtime()
-    generation, flags = detect(remote)
-    with tempfile.TemporaryDirectory(prefix="buildtool-run-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="buildtool-run-") as folder:
+        scratch = Path(folder)
+        local = unpack(model, scratch / "model") if is_package(model) else model
+        _check_library(local, artifacts)
+        remote.push_runtime()
+        generation, flags = detect(remote)
         job = Job(
-            files=_files(model, generation),
+            files=_files(local, generation),
             remote=remote_folder(model),
             token=uuid.uuid4().hex[:8],
-            scratch=Path(scratch),
+            scratch=scratch,
             inputs=inputs,
             backend=backend,
             repeat=repeat,
@@ -247,7 +252,7 @@ def _check_library(model: Path, artifacts: ArtifactSet) -> None:
         raise UsageError(
             "no model here" if model.exists() else "no such model",
             where=str(model),
-            expected="a folder with mod.so, or a .so file",
+            expected="a folder with mod.so, a .tar of one, or a .so file",
         )
     elf = read_elf(library)
     if elf.machine != artifacts.abi.elf_machine:

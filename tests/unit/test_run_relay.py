@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
+import tarfile
 import threading
 import time
 from dataclasses import replace
@@ -250,6 +252,29 @@ def test_program_cache_that_was_not_written(run: Any, tmp_path: Path) -> None:
     with pytest.raises(CheckFailed, match="wrote no pre-compiled programs"):
         run(pre_compiled=tmp_path / "programs.bin")
     assert not (tmp_path / "programs.bin").exists()
+
+
+def pack(path: Path, members: dict[str, bytes]) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return path
+
+
+def test_packages_as_tvmc_writes_them(run: Any, model: SmokeModel, tmp_path: Path) -> None:
+    files = {f"./{n}": (model.folder / n).read_bytes() for n in ("mod.so", "mod.json", "mod.params")}
+    escaping = {"../mod.so": b"", "/mod.json": b"", "metadata.json": b"{}"}
+    package = pack(tmp_path / "model.tar", {**files, **escaping})
+    assert run(model=package).outputs == model.expected
+    assert run(model=package).pushed_files == 1
+    assert not (tmp_path.parent / "mod.so").exists()
+    with pytest.raises(UsageError, match=r"no mod\.so in this package"):
+        run(model=pack(tmp_path / "other.tar", escaping))
+    package.write_bytes(package.read_bytes()[:2000])
+    with pytest.raises(UsageError, match=r"model\.tar"):
+        run(model=package)
 
 
 def test_signature_and_parameters_are_read_back(model: SmokeModel) -> None:
