@@ -15,6 +15,7 @@ from buildtool.core.errors import BuildtoolError, UsageError
 if TYPE_CHECKING:
     from buildtool.artifacts import ArtifactSet
     from buildtool.devices.base import Device
+    from buildtool.devices.choosing import Candidate
     from buildtool.models import RunResult
     from buildtool.settings import Settings
 
@@ -40,8 +41,8 @@ def run(
         typer.Option(
             "--device",
             metavar="SPEC",
-            help="qemu, local, adb:SERIAL, ssh:USER@HOST or a name of buildtool.toml; repeatable. "
-            "'all': every device of buildtool.toml. Default: qemu.",
+            help="qemu, local, adb:SERIAL, ssh:USER@HOST, a name or label of buildtool.toml; repeatable. "
+            "'all': every device of buildtool.toml and every phone. Default: qemu.",
         ),
     ] = None,
     backend: Annotated[
@@ -98,19 +99,14 @@ def run(
     from buildtool.models import npz, run_everywhere, run_model
 
     loaded = settings_room.load(settings)
-    specs = _specs(device or [], loaded)
-    if len(specs) > 1 and (output or pre_compiled):
-        raise UsageError(
-            f"{'--output' if output else '--pre-compiled'} is for one device, not {len(specs)}",
-            fix="run the devices one by one",
-        )
     artifacts = load(dist or _last_dist(loaded, profile))
     if artifacts.ndk_dir and Path(artifacts.ndk_dir).is_dir():
         loaded = settings_room.load(settings, flags={"toolchains.ndk": artifacts.ndk_dir})
     dims = _dims(dim or [])
-    several = len(specs) > 1
+    single = "--output" if output else "--pre-compiled" if pre_compiled else None
     screen.step(f"run {model} with {artifacts.profile} {artifacts.abi.value} in {artifacts.root}")
-    with _opened(specs, artifacts, loaded) as devices:
+    with _opened(device or [], artifacts, loaded, single) as devices:
+        several = len(devices) > 1
         results = run_everywhere(
             devices,
             lambda label, where, stop: run_model(
@@ -147,22 +143,6 @@ def run(
     return 0 if all(seen.ok for seen in results.values() if not isinstance(seen, BuildtoolError)) else 1
 
 
-def _specs(words: list[str], settings: Settings) -> list[str]:
-    """The devices that were asked for, each once."""
-    if "all" in words:
-        if not settings.devices:
-            raise UsageError(
-                "--device all: buildtool.toml names no devices",
-                where=str(settings.file or "no buildtool.toml"),
-                fix="add [devices.NAME] tables, or name each device with --device",
-            )
-        return list(settings.devices)
-    for word in words:
-        if words.count(word) > 1:
-            raise UsageError(f"the device {word} is named twice", where="--device")
-    return words or ["qemu"]
-
-
 def _dims(words: list[str]) -> dict[str, int]:
     dims = {}
     for word in words:
@@ -174,22 +154,43 @@ def _dims(words: list[str]) -> dict[str, int]:
 
 
 @contextlib.contextmanager
-def _opened(specs: list[str], artifacts: ArtifactSet, settings: Settings) -> Iterator[dict[str, Device]]:
-    """The devices by their specs; whatever still runs there is ended on the way out."""
-    from buildtool.cli.verify import _device, _toolchain
+def _opened(
+    words: list[str], artifacts: ArtifactSet, settings: Settings, single: str | None
+) -> Iterator[dict[str, Device]]:
+    """The named devices by their names; whatever still runs there is ended on the way out.
+
+    ``single`` is a flag that makes no sense for several.
+    """
+    from buildtool.cli.verify import _toolchain
+    from buildtool.devices.choosing import candidates
 
     toolchain, _ = _toolchain(artifacts, settings)
+    spec = ",".join(words or ["qemu"])
+    found = _fitting(candidates(spec, settings=settings, toolchain=toolchain), artifacts)
+    if single and len(found) > 1:
+        raise UsageError(f"{single} is for one device, not {len(found)}", fix="run the devices one by one")
     devices: dict[str, Device] = {}
     try:
-        for spec in specs:
-            device, _ = _device(spec, artifacts, settings, toolchain)
-            if device is None:
-                raise UsageError("a model runs only on a device", where=f"--device {spec}")
-            devices[spec] = device
+        for candidate in found:
+            devices[candidate.name] = candidate.open()
         yield devices
     finally:
         for device in devices.values():
             device.close()
+
+
+def _fitting(found: list[Candidate], artifacts: ArtifactSet) -> list[Candidate]:
+    """Without emulation where the build is for Android, whose loader and C library it does not have."""
+    if not any((a.elf.interpreter or "").startswith("/system/") for a in artifacts.artifacts):
+        return found
+    left = [candidate for candidate in found if candidate.name not in ("qemu", "local")]
+    if not left:
+        raise UsageError(
+            "this build is for Android: emulation has no Android loader and C library",
+            where=str(artifacts.root),
+            fix="name a phone: --device adb:SERIAL",
+        )
+    return left
 
 
 def _show(results: Mapping[str, RunResult | BuildtoolError], model: Path, as_json: bool) -> None:

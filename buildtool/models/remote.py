@@ -73,13 +73,21 @@ class Remote:
         return True
 
     def push_runtime(self) -> None:
-        """Send the built libraries and rtvm. Raises UsageError when the build has no rtvm."""
+        """Send the built libraries and rtvm. Raises UsageError without rtvm or for another ABI."""
         if self._artifacts.find(PROGRAM) is None:
             raise UsageError(
                 "this build has no rtvm to run models with",
                 where=str(self._artifacts.root),
                 found=", ".join(a.name for a in self._artifacts.artifacts),
                 fix="add rtvm to the profile's targets and build again",
+            )
+        abis, wanted = self.device.properties().abis, self._artifacts.abi.value
+        if wanted not in abis:
+            raise UsageError(
+                f"the device {self.device.name} can't run this build",
+                expected=f"one of its ABIs: {', '.join(abis) or 'none told'}",
+                found=wanted,
+                fix="build for its ABI, or choose another device",
             )
         self._tell("pushing the runtime")
         self.push({a.name: a.path for a in self._artifacts.artifacts})

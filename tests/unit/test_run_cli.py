@@ -9,16 +9,20 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from buildtool.artifacts import collect
 from buildtool.cli.main import main
+from buildtool.devices import choosing
+from buildtool.devices.choosing import Candidate
 from buildtool.models import npz
 from buildtool.verify.rtvm_checks import SmokeModel
 from tests.standins.binaries import build_result, host_toolchain
-from tests.standins.relay_model import build_relay, relay_model
+from tests.standins.relay_model import build_relay, local_device, relay_model
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,30 @@ def test_two_devices_give_two_rows(place: Place, capsys: pytest.CaptureFixture[s
     assert "qemu: timing 2 runs" in shown.err
 
 
+def test_all_devices(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = []
+
+    def found(spec: str, **_: object) -> list[Candidate]:
+        asked.append(spec)
+        return [Candidate(name, partial(local_device, tmp_path / name)) for name in ("one", "two")]
+
+    monkeypatch.setattr(choosing, "candidates", found)
+    assert main(place.words("--device", "all", "--repeat=0", "--json")) == 0
+    rows = json.loads(capsys.readouterr().out)["results"]
+    assert asked == ["all"] and [row["spec"] for row in rows] == ["one", "two"]
+
+
+def test_an_android_build_needs_a_phone(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bionic = SimpleNamespace(interpreter="/system/bin/linker64")
+    monkeypatch.setattr("buildtool.artifacts.Artifact.elf", bionic)
+    assert main(place.words()) == 2
+    assert "this build is for Android" in capsys.readouterr().err
+
+
 def test_a_device_that_fails_costs_its_row_only(
     place: Place, private_cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,15 +142,12 @@ def test_a_device_that_fails_costs_its_row_only(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--device", "locale"], "locale"),
-        (["--device", "none"], "a model runs only on a device"),
-        (["--device", "local", "--device", "local"], "named twice"),
         (["--device", "local", "--device", "qemu", "--output", "o.npz"], "--output is for one device, not 2"),
         (
             ["--device", "local", "--device", "qemu", "--pre-compiled", "p"],
             "--pre-compiled is for one device",
         ),
-        (["--device", "all"], "buildtool.toml names no devices"),
+        (["--device", "local,qemu", "--output", "o.npz"], "--output is for one device, not 2"),
         (["--device", "local", "--dim", "n"], "not NAME=SIZE: 'n'"),
         (["--device", "local", "--dim", "n=-1"], "not NAME=SIZE"),
         (["--device", "local", "--expect", "no.npz"], "no such .npz file"),

@@ -16,6 +16,7 @@ import pytest
 
 from buildtool.artifacts import ArtifactSet
 from buildtool.core.errors import BuildtoolError, CheckFailed, UsageError
+from buildtool.core.types import Abi
 from buildtool.devices.qemu import QemuDevice
 from buildtool.models import RunResult, npz, run_everywhere, run_model
 from buildtool.models.graph import Call, Tensor, graph_json, params_bytes, read_param_names, read_signature
@@ -232,6 +233,9 @@ def test_builds_without_rtvm_and_models_for_another_machine(
 ) -> None:
     with pytest.raises(UsageError, match="no rtvm"):
         run_model(device, replace(built, artifacts=()), model.folder)
+    board = QemuDevice(tmp_path / "board", abi=Abi.RISCV64, sysroot=None, qemu=None)
+    with pytest.raises(UsageError, match=r"(?s)can't run this build.*riscv64"):
+        run_model(board, built, model.folder)
     with pytest.raises(UsageError, match="no such model"):
         run(model=tmp_path / "none")
     with pytest.raises(UsageError, match="needs a model folder"):
