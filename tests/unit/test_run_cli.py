@@ -18,7 +18,6 @@ import pytest
 from buildtool.artifacts import collect
 from buildtool.cli.main import main
 from buildtool.devices import choosing
-from buildtool.devices.choosing import Candidate
 from buildtool.models import npz
 from buildtool.verify.rtvm_checks import SmokeModel
 from tests.standins.binaries import build_result, host_toolchain
@@ -106,9 +105,10 @@ def test_all_devices(
 ) -> None:
     asked = []
 
-    def found(spec: str, **_: object) -> list[Candidate]:
+    def found(spec: str, **_: object) -> list[SimpleNamespace]:
         asked.append(spec)
-        return [Candidate(name, partial(local_device, tmp_path / name)) for name in ("one", "two")]
+        openers = {name: partial(local_device, tmp_path / name) for name in ("one", "two")}
+        return [SimpleNamespace(name=name, open=opener) for name, opener in openers.items()]
 
     monkeypatch.setattr(choosing, "candidates", found)
     assert main(place.words("--device", "all", "--repeat=0", "--json")) == 0
