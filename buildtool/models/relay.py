@@ -88,8 +88,8 @@ def _saved(signature: Signature, job: Job) -> tuple[dict[str, Tensor], list[str]
     notes = []
     for tensor in signature.outputs:
         if tensor.name in by_name:
-            notes.append(f"rtvm writes only one of the outputs called {tensor.name}")
-        by_name[tensor.name] = tensor
+            notes.append(f"rtvm writes only the first of the outputs called {tensor.name}")
+        by_name.setdefault(tensor.name, tensor)
     saved = {name: tensor for name, tensor in by_name.items() if tensor.dtype in _SAVED}
     for name in sorted(set(by_name) - set(saved)):
         text = f"rtvm can't write output {name}: it is {by_name[name].dtype}, not {' or '.join(_SAVED)}"

@@ -173,6 +173,16 @@ def test_outputs_it_cannot_write(run: Any, model: SmokeModel, tmp_path: Path) ->
         run(expect=tmp_path / "e.npz")
 
 
+def test_outputs_of_one_name(run: Any, model: SmokeModel) -> None:
+    path = model.folder / "mod.json"
+    written = json.loads(path.read_text())
+    written["heads"].append(written["heads"][0])
+    path.write_text(json.dumps(written))
+    seen = run()
+    assert seen.outputs == model.expected
+    assert seen.notes == ("rtvm writes only the first of the outputs called sum",)
+
+
 REPLACED = (
     '#!/bin/sh\n[ "$1" = --help ] && echo "--model --device --input --output {flags}" && exit 0\n{body}\n'
 )
