@@ -7,6 +7,7 @@ Builds lie in ``.test-builds`` beside the tests, so that a second run is increme
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,9 +25,13 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILDS = ROOT / ".test-builds"
 DEMO_SETTINGS = ROOT / "examples" / "demo" / "buildtool.toml"
 
+# A test runner started in the background has SIGINT ignored, and every child would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @pytest.fixture(autouse=True)
-def _private_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _private_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the machine's own settings, NDK, TVM or devices unless it asks."""
     for name in list(os.environ):
         if name.startswith("BUILDTOOL_") and not name.startswith(("BUILDTOOL_TEST_", "BUILDTOOL_CACHE_")):
