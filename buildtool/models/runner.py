@@ -254,7 +254,10 @@ def _check_library(model: Path, artifacts: ArtifactSet) -> None:
             where=str(model),
             expected="a folder with mod.so, a .tar of one, or a .so file",
         )
-    elf = read_elf(library)
+    try:
+        elf = read_elf(library)
+    except BuildtoolError as exc:
+        raise UsageError(f"the model's library: {exc.what}", where=str(library)) from exc
     if elf.machine != artifacts.abi.elf_machine:
         raise UsageError(
             "the model is compiled for another machine than this build",

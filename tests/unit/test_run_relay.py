@@ -145,7 +145,7 @@ def test_damaged_models_are_refused_before_the_run(
         (model.folder / name).unlink()
     else:
         (model.folder / name).write_bytes(content)
-    with pytest.raises(BuildtoolError, match=rf"(?s){said}"):
+    with pytest.raises(UsageError, match=rf"(?s){said}"):
         run()
 
 
