@@ -24,9 +24,10 @@ _SSH = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9a-zA-Z:.%]+\]|[^@:\s]+
 
 @dataclass(frozen=True)
 class Candidate:
-    """A device that could be opened: what names it, and how."""
+    """A device that could be opened: serial, address or ``qemu``; the spec that names just it; how."""
 
     name: str
+    spec: str
     open: Callable[[], Device]
 
 
@@ -73,7 +74,7 @@ def candidates(spec: str, *, settings: Settings, toolchain: Toolchain | None) ->
 
 def _one_word(word: str, settings: Settings, toolchain: Toolchain | None) -> list[Candidate]:
     if word in ("qemu", "local"):
-        return [Candidate(word, lambda: _emulated(word, settings, toolchain))]
+        return [Candidate(word, word, lambda: _emulated(word, settings, toolchain))]
     kind, colon, rest = word.partition(":")
     if word == "adb" or (kind == "adb" and colon):
         return [_adb(rest or None)]
@@ -92,12 +93,12 @@ def _one_word(word: str, settings: Settings, toolchain: Toolchain | None) -> lis
 def _named(name: str, settings: Settings, toolchain: Toolchain | None) -> Candidate:
     device = settings.devices[name]
     if device.kind == "adb":
-        return _adb(device.serial, device)
+        return _adb(device.serial, device, name)
     if device.kind == "ssh":
         host = f"[{device.host}]" if ":" in (device.host or "") else device.host
         user = f"{device.user}@" if device.user else ""
-        return _ssh(f"{user}{host}" + (f":{device.port}" if device.port else ""), device)
-    return Candidate("qemu", lambda: _emulated("qemu", settings, toolchain))
+        return _ssh(f"{user}{host}" + (f":{device.port}" if device.port else ""), device, name)
+    return Candidate("qemu", name, lambda: _emulated("qemu", settings, toolchain))
 
 
 def _all(settings: Settings, toolchain: Toolchain | None) -> list[Candidate]:
@@ -133,7 +134,7 @@ def _client() -> Adb:
     return Adb()
 
 
-def _adb(serial: str | None, device: DeviceSettings | None = None) -> Candidate:
+def _adb(serial: str | None, device: DeviceSettings | None = None, spec: str | None = None) -> Candidate:
     """An Android device by its serial, or else $ANDROID_SERIAL, or else the only usable one."""
     from buildtool.devices.adb import AdbDevice
     from buildtool.devices.adb_client import choose
@@ -144,7 +145,7 @@ def _adb(serial: str | None, device: DeviceSettings | None = None) -> Candidate:
         where = "environment ANDROID_SERIAL"
     chosen = choose(client.devices(), serial, where=where).serial
     workdir = device.workdir if device else None
-    return Candidate(chosen, lambda: AdbDevice(chosen, adb=client, workdir=workdir))
+    return Candidate(chosen, spec or f"adb:{chosen}", lambda: AdbDevice(chosen, adb=client, workdir=workdir))
 
 
 def _bare_serial(word: str, settings: Settings) -> Candidate:
@@ -170,7 +171,7 @@ def _bare_serial(word: str, settings: Settings) -> Candidate:
     )
 
 
-def _ssh(place: str, device: DeviceSettings | None = None) -> Candidate:
+def _ssh(place: str, device: DeviceSettings | None = None, spec: str | None = None) -> Candidate:
     match = _SSH.fullmatch(place)
     if match is None or not 0 < int(match["port"] or 22) < 65536 or place.startswith("-"):
         raise UsageError("not an ssh address", where=f"ssh:{place}", expected="ssh:[USER@]HOST[:PORT]")
@@ -178,7 +179,9 @@ def _ssh(place: str, device: DeviceSettings | None = None) -> Candidate:
 
     host, port = match["host"].strip("[]"), int(match["port"]) if match["port"] else None
     workdir = device.workdir if device else None
-    return Candidate(place, lambda: SshDevice(host, user=match["user"], port=port, workdir=workdir))
+    return Candidate(
+        place, spec or f"ssh:{place}", lambda: SshDevice(host, user=match["user"], port=port, workdir=workdir)
+    )
 
 
 def _emulated(spec: str, settings: Settings, toolchain: Toolchain | None) -> Device:

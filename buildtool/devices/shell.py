@@ -50,6 +50,8 @@ def run_script(folder: str, argv: Sequence[str], env: Mapping[str, str]) -> str:
     It tells pid and exit code in marked lines on stderr: the clients' own exit codes can't be
     trusted (adb's is 0 after a dropped connection).
     """
+    # A bare name is a pushed program, never one of the device's own.
+    argv = [argv[0] if "/" in argv[0] else f"./{argv[0]}", *argv[1:]]
     words = ["env", *(f"{k}={v}" for k, v in env.items()), *argv] if env else list(argv)
     command = " ".join(shlex.quote(word) for word in words)
     return "\n".join(

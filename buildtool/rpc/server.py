@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from buildtool.core.errors import CheckFailed
-from buildtool.devices.base import Device, RemoteProcess
+from buildtool.devices.base import Device, PortTaken, RemoteProcess
 from buildtool.rpc.ports import LOOPBACK, free_port
-from buildtool.rpc.tracker import Tracker
+from buildtool.rpc.tracker import TrackerLike
 
 START_SECONDS = 60.0
 """For the first run under emulation on a busy machine; a phone needs under a second."""
+_PORT_TRIES = 5
 _BIND = re.compile(r"bind to (\S+):(-?\d+)")
 
 
@@ -23,22 +24,26 @@ class RpcServer:
     """Starts the pushed ``tvm_rpc`` on a device and waits until the tracker lists it.
 
     A context manager; the files must have been pushed. ``key`` is random unless
-    given, so that a stale server with the same key can't take our clients.
-    Raises CheckFailed with the server's own words when it does not come up.
+    given, so that a stale server with the same key can't take our clients. The
+    port is the same number here and on the device, because the tracker tells
+    clients what the server calls it; a free one unless given. Raises CheckFailed
+    with the server's own words when it does not come up, PortTaken for a given
+    port that is in use.
     """
 
     def __init__(
         self,
         device: Device,
         *,
-        tracker: Tracker,
+        tracker: TrackerLike,
         key: str | None = None,
         port: int | None = None,
         program: str = "tvm_rpc",
         env: Mapping[str, str] | None = None,
     ) -> None:
         self.key = key or f"buildtool-{uuid.uuid4().hex[:8]}"
-        self.port = port or free_port()
+        self.port = port or 0
+        self._wanted_port = port
         self._device = device
         self._tracker = tracker
         self._program = program
@@ -63,11 +68,30 @@ class RpcServer:
         """All that the server has printed: a crash of its session shows nowhere else."""
         return self._process.output() if self._process is not None else ""
 
+    def registered(self) -> bool:
+        """The tracker lists this server: the key and, where it tells one, the port."""
+        listed = [s for s in self._tracker.summary().servers if s.key == self.key]
+        return any(s.address is None or s.address[1] == self.port for s in listed)
+
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
     def _start(self) -> None:
-        tracker_port = self._stack.enter_context(self._device.reverse(self._tracker.port, self._tracker.port))
+        for left in reversed(range(_PORT_TRIES)):
+            self.port = self._wanted_port or free_port()
+            try:
+                with contextlib.ExitStack() as attempt:
+                    self._start_on_port(attempt)
+                    self._stack.push(attempt.pop_all())
+                    return
+            except PortTaken:
+                # Free here does not mean free on the device, nor a moment later.
+                if self._wanted_port or not left:
+                    raise
+
+    def _start_on_port(self, stack: contextlib.ExitStack) -> None:
+        tracker_port = stack.enter_context(self._device.reverse(self._tracker.port, self._tracker.port))
+        stack.enter_context(self._device.forward(self.port))
         command = [
             self._program,
             "server",
@@ -82,9 +106,8 @@ class RpcServer:
         ]
         process = self._device.spawn(command, env=self._env)
         self._process = process
-        self._stack.callback(process.stop)
+        stack.callback(process.stop)
         self._wait_bound(process)
-        self._stack.enter_context(self._device.forward(self.port))
         self._wait_registered(process)
 
     def _wait_bound(self, process: RemoteProcess) -> None:
@@ -95,13 +118,17 @@ class RpcServer:
                 return
             if match:
                 # tvm_rpc goes on running after "bind to HOST:-1".
-                raise self._failed(f"its port {self.port} is taken on the device")
+                raise PortTaken(
+                    f"port {self.port} is in use on the device {self._device.name}",
+                    where=self._place(),
+                    details=self.output().splitlines()[-5:],
+                )
             self._alive_or_fail(process, deadline, "did not bind its port")
             time.sleep(0.05)
 
     def _wait_registered(self, process: RemoteProcess) -> None:
         deadline = time.monotonic() + START_SECONDS
-        while not self._tracker.summary().has(self.key):
+        while not self.registered():
             self._alive_or_fail(process, deadline, "did not register with the tracker")
             time.sleep(0.05)
 
@@ -115,6 +142,9 @@ class RpcServer:
     def _failed(self, why: str) -> CheckFailed:
         return CheckFailed(
             f"{self._program} on {self._device.name} did not come up: {why}",
-            where=f"{self._device.workdir}/{self._program} server --port={self.port} --key={self.key}",
+            where=self._place(),
             details=self.output().splitlines()[-10:],
         )
+
+    def _place(self) -> str:
+        return f"{self._device.workdir}/{self._program} server --port={self.port} --key={self.key}"

@@ -8,8 +8,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from buildtool.core.console import screen
 from buildtool.core.errors import CheckFailed
@@ -19,6 +21,30 @@ from buildtool.rpc.ports import LOOPBACK, free_port
 
 START_SECONDS = 60.0
 """Importing TVM takes seconds on a busy machine."""
+
+
+class TrackerLike(Protocol):
+    """A tracker on this machine that servers can be started for."""
+
+    @property
+    def port(self) -> int: ...
+
+    def summary(self) -> protocol.Summary:
+        """Registered servers and queues. Raises CheckFailed when the tracker does not answer."""
+
+
+@dataclass(frozen=True)
+class TrackerAddress:
+    """A tracker that somebody else started."""
+
+    host: str
+    port: int
+
+    def summary(self) -> protocol.Summary:
+        return protocol.summary(self.host, self.port)
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
 
 
 def _has_tvm_rpc() -> bool:
@@ -71,6 +97,9 @@ class Tracker:
                 f"the tracker listens on {self.host}: TVM RPC runs any code that a client sends, "
                 "so everybody who reaches this address can run code on the devices"
             )
+        # Started a second time, it must not find the first one's words.
+        os.ftruncate(self._log.fileno(), 0)
+        os.lseek(self._log.fileno(), 0, os.SEEK_SET)
         self._process = spawn(self._command, stdout=self._log, stderr=subprocess.STDOUT)
         try:
             self._wait()
@@ -106,6 +135,9 @@ class Tracker:
                     details=said.splitlines()[-5:],
                 )
             time.sleep(0.05)
+
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def output(self) -> str:
         """All that the tracker has printed."""

@@ -95,6 +95,7 @@ def test_push_run_pull(device: AdbDevice, program: Path, tmp_path: Path) -> None
     assert device.push(files) == Pushed(0, 0, 2)
     ran = device.run(["./program", "7"], env={"V": "a 'b' $c\n%s"})
     assert (ran.returncode, ran.stdout, ran.stderr) == (7, "out 7 a 'b' $c\n%s\n", "err")
+    assert device.run(["program", "8"]).returncode == 8  # a bare name: the pushed one
     device.pull(odd, tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == (tmp_path / "data").read_bytes()
     with pytest.raises(ConfigError, match="no file"):
@@ -253,7 +254,7 @@ def test_noexec(server: AdbServer, tmp_path: Path) -> None:
             AdbDevice(phone.serial).push({})
         assert "workdir" in (error.value.fix or "")
         elsewhere = AdbDevice(phone.serial, workdir="/tmp/of mine")
-        assert elsewhere.run(["true"]).returncode == 0 and str(elsewhere.workdir) == "/tmp/of mine"
+        assert elsewhere.run(["/bin/true"]).returncode == 0 and str(elsewhere.workdir) == "/tmp/of mine"
 
 
 def test_wrong_abi(server: AdbServer, device: AdbDevice, phone: Phone, tmp_path: Path) -> None:

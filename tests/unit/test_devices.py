@@ -278,7 +278,7 @@ def run_shell(script: str, *, hold: bool) -> tuple[subprocess.Popen[str], str]:
     st.text(st.characters(codec="utf-8", exclude_characters="\0")),
 )
 def test_words_and_variables_arrive_exactly(words: list[str], value: str) -> None:
-    script = shell.run_script("/", ["sh", "-c", 'printf "%s|" "$V" "$@"', "sh", *words], {"V": value})
+    script = shell.run_script("/", ["/bin/sh", "-c", 'printf "%s|" "$V" "$@"', "sh", *words], {"V": value})
     done = subprocess.Popen(
         ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -291,7 +291,7 @@ def test_words_and_variables_arrive_exactly(words: list[str], value: str) -> Non
 
 
 def test_exit_code_of_the_program_and_of_a_lost_connection() -> None:
-    script = shell.run_script("/", ["sh", "-c", "echo words >&2; exit 41"], {})
+    script = shell.run_script("/", ["/bin/sh", "-c", "echo words >&2; exit 41"], {})
     process, _ = run_shell(script, hold=True)
     process.wait(20)
     assert process.stderr is not None
@@ -308,7 +308,7 @@ def test_a_program_ends_with_its_connection(tmp_path: Path, how: str) -> None:
     pids = tmp_path / "pids"
     inner = f"trap '' TERM; sleep 60 & echo $$ $! >{pids}.new; mv {pids}.new {pids}; wait; sleep 60"
     # A middle process holds the pipe, as adb and ssh do.
-    carrier = ["sh", "-c", 'cat | sh -c "$0" 2>/dev/null', shell.run_script("/", ["sh", "-c", inner], {})]
+    carrier = ["sh", "-c", 'cat | sh -c "$0" 2>/dev/null', shell.run_script("/", ["/bin/sh", "-c", inner], {})]
     process = subprocess.Popen(carrier, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdin is not None
     until(pids.exists)

@@ -1,0 +1,45 @@
+"""Which tracker is meant, when none is named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from buildtool.core.errors import UsageError
+from buildtool.rpc import state
+from buildtool.rpc.ports import LOOPBACK
+from buildtool.rpc.tracker import TrackerAddress
+
+DEFAULT_PORT = 9190
+
+
+def parse_address(text: str, *, where: str) -> TrackerAddress:
+    """``HOST:PORT``, ``PORT`` or ``[V6]:PORT``. Raises UsageError."""
+    host, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise UsageError("not a tracker's address", where=f"{where} {text}", expected="HOST:PORT or PORT")
+    return TrackerAddress(host.strip("[]") or LOOPBACK, int(port))
+
+
+def find_tracker(
+    named: str | None, env: Mapping[str, str] | None = None
+) -> tuple[TrackerAddress | None, str]:
+    """The tracker that is meant, None when there is no hint, and where the hint came from.
+
+    In this order: the flag, TVM_TRACKER_HOST and TVM_TRACKER_PORT, a running tracker of ours, the one that a
+    running ``serve`` uses.
+    """
+    env = os.environ if env is None else env
+    if named:
+        return parse_address(named, where="--tracker"), "--tracker"
+    if port := env.get("TVM_TRACKER_PORT"):
+        host = env.get("TVM_TRACKER_HOST") or LOOPBACK
+        # 0.0.0.0 is where a tracker listens, not where it is reached.
+        host = LOOPBACK if host == "0.0.0.0" else host  # noqa: S104
+        return parse_address(f"{host}:{port}", where="environment TVM_TRACKER_PORT"), "environment"
+    entries = state.running()
+    for entry in [e for e in entries if e.kind == state.TRACKER][::-1]:
+        return TrackerAddress(entry.host, entry.port), f"process {entry.pid}"
+    for entry in [e for e in entries if e.kind == state.SERVE and e.tracker][::-1]:
+        return parse_address(entry.tracker, where=f"process {entry.pid}"), f"process {entry.pid}"
+    return None, ""
