@@ -42,10 +42,6 @@ class Summary:
     queues: dict[str, Queue]
     servers: tuple[Server, ...]
 
-    def has(self, key: str) -> bool:
-        """A server with this key is registered."""
-        return any(server.key == key for server in self.servers)
-
 
 def _receive(link: socket.socket, count: int) -> bytes:
     data = b""
