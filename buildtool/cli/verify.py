@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from buildtool.settings import Settings
     from buildtool.toolchains.model import Toolchain
     from buildtool.verify import Report, Result
+    from buildtool.verify.check import Check
 
 
 def verify(
@@ -33,7 +35,7 @@ def verify(
         typer.Option(
             "--device",
             metavar="SPEC",
-            help="qemu, local, none, adb:SERIAL, ssh:USER@HOST, or a label. "
+            help="qemu, local, none, adb, a serial, ssh:USER@HOST, a name, a label, all; several: A,B. "
             "Default: qemu, but none for Android builds: name a phone.",
         ),
     ] = None,
@@ -65,6 +67,8 @@ def verify(
     Exit code 1 when a check failed or when nothing passed. A check that could
     not look is SKIP, with the reason.
 
+    Several devices are verified side by side, with one report of all.
+
     Example: buildtool verify --profile linux-aarch64 --device qemu --junit report.xml
     """
     from buildtool import settings as settings_room
@@ -85,7 +89,11 @@ def verify(
     if artifacts.ndk_dir and Path(artifacts.ndk_dir).is_dir():
         # The NDK that built the files, wherever ANDROID_NDK_HOME points now.
         loaded = settings_room.load(settings, flags={"toolchains.ndk": artifacts.ndk_dir})
-    report = _run(artifacts, loaded, device, host_python, models or [], only or [], skip or [])
+    several = _several(device, artifacts, loaded)
+    if several:
+        report = _run_several(several, artifacts, settings, host_python, models or [], chosen)
+    else:
+        report = _run(artifacts, loaded, device, host_python, models or [], only or [], skip or [])
     if junit is not None:
         reports.write_junit(report, junit)
     if as_json:
@@ -148,6 +156,44 @@ def _run(
     finally:
         if device is not None:
             device.close()
+
+
+def _several(spec: str | None, artifacts: ArtifactSet, settings: Settings) -> dict[str, str]:
+    """Devices by name, with the word that opens each, when ``spec`` names more than one."""
+    if spec in (None, "none", "qemu", "local"):
+        return {}
+    from buildtool.devices.choosing import candidates
+
+    toolchain, _ = _toolchain(artifacts, settings)
+    found = {c.name: c.spec for c in candidates(spec or "", settings=settings, toolchain=toolchain)}
+    return found if len(found) > 1 else {}
+
+
+def _run_several(
+    devices: dict[str, str],
+    artifacts: ArtifactSet,
+    settings: Path | None,
+    host_python: Path | None,
+    models: list[Path],
+    checks: Sequence[Check],
+) -> Report:
+    """The checks of the files here, those of the devices in a process for each device."""
+    from buildtool import settings as settings_room
+    from buildtool.verify import Report, parallel
+    from buildtool.verify.check import DEVICE
+
+    screen.step(f"verify {artifacts.profile} {artifacts.abi.value} on {', '.join(devices)}")
+    words = ["verify", str(artifacts.root), "--json"]
+    words += ["--settings", str(settings.absolute())] if settings else []
+    words += ["--host-python", str(host_python)] if host_python else []
+    words += [w for model in models for w in ("--model", str(model.absolute()))]
+    words += [w for check in checks if DEVICE in check.needs for w in ("--only", check.id)]
+    here = [check.id for check in checks if DEVICE not in check.needs]
+    commands = {name: [*words, "--device", spec] for name, spec in devices.items() if "--only" in words}
+    with parallel.started(commands) as children:
+        loaded = settings_room.load(settings)
+        static = _run(artifacts, loaded, "none", host_python, models, here, []) if here else Report({}, ())
+        return parallel.merge(static, {name: child.report(name) for name, child in children.items()})
 
 
 def _tell(result: Result) -> None:
