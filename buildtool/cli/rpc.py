@@ -93,6 +93,10 @@ def _port(host: str, wanted: int | None) -> int:
     from buildtool.rpc.finding import DEFAULT_PORT
     from buildtool.rpc.ports import free_port, is_free
 
+    try:
+        free_port(host)
+    except OSError as exc:
+        raise UsageError(f"can't listen on {host}: {exc.strerror or exc}", where=f"--host {host}") from exc
     port = wanted or DEFAULT_PORT
     if is_free(host, port):
         return port
