@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -258,21 +260,6 @@ def test_manifest_forgets_files_that_changed_there(tmp_path: Path) -> None:
 # -- the script that runs programs --------------------------------------------------------------
 
 
-def run_shell(script: str, *, hold: bool) -> tuple[subprocess.Popen[str], str]:
-    process = subprocess.Popen(
-        ["sh", "-c", script],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    if not hold:
-        process.stdin.close()
-        process.stdin = None
-    return process, ""
-
-
 @given(
     st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), max_size=4),
     st.text(st.characters(codec="utf-8", exclude_characters="\0")),
@@ -290,16 +277,32 @@ def test_words_and_variables_arrive_exactly(words: list[str], value: str) -> Non
         stream.close()
 
 
-def test_exit_code_of_the_program_and_of_a_lost_connection() -> None:
-    script = shell.run_script("/", ["/bin/sh", "-c", "echo words >&2; exit 41"], {})
-    process, _ = run_shell(script, hold=True)
-    process.wait(20)
-    assert process.stderr is not None
-    text = process.stderr.read()
-    assert shell.exit_code(text) == 41 and shell.strip_marks(text) == "words\n"
+@pytest.mark.parametrize("words", [["dash"], ["bash", "--posix"], ["mksh"], ["busybox", "sh"], ["toybox"]])
+def test_exit_code_and_words_in_every_shell(words: list[str], tmp_path: Path) -> None:
+    """mksh and toybox are Android's, busybox and bash those of boards. Nothing of theirs is mixed in."""
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"no {words[0]} on this machine")
+    env = dict(os.environ)
+    if words == ["toybox"]:  # no shell, but the tools that the script calls
+        for tool in ("setsid", "env", "cat", "sleep"):
+            (tmp_path / tool).symlink_to(shutil.which("toybox") or "")
+        env["PATH"], words = f"{tmp_path}:{env['PATH']}", ["sh"]
+    for inner, code in (("exit 41", 41), ("kill -9 $$", 137), ("kill -15 $$", 143), ("sleep 0.1", 0)):
+        script = shell.run_script("/", ["/bin/sh", "-c", f"echo out; echo words >&2; {inner}"], {"V": "1"})
+        with subprocess.Popen(
+            [*words, "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
+        ) as process:
+            process.wait(20)
+            assert process.stderr is not None and process.stdout is not None
+            text = process.stderr.read()
+            assert shell.exit_code(text) == code
+            assert (process.stdout.read(), shell.strip_marks(text)) == ("out\n", "words\n")
     assert shell.exit_code("words") is None
-    for stream in (process.stdin, process.stdout, process.stderr):
-        stream.close()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("how", ["stdin closed", "client killed"])
@@ -308,7 +311,12 @@ def test_a_program_ends_with_its_connection(tmp_path: Path, how: str) -> None:
     pids = tmp_path / "pids"
     inner = f"trap '' TERM; sleep 60 & echo $$ $! >{pids}.new; mv {pids}.new {pids}; wait; sleep 60"
     # A middle process holds the pipe, as adb and ssh do.
-    carrier = ["sh", "-c", 'cat | sh -c "$0" 2>/dev/null', shell.run_script("/", ["/bin/sh", "-c", inner], {})]
+    carrier = [
+        "sh",
+        "-c",
+        'cat | sh -c "$0" 2>/dev/null',
+        shell.run_script("/", ["/bin/sh", "-c", inner], {}),
+    ]
     process = subprocess.Popen(carrier, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdin is not None
     until(pids.exists)
@@ -331,8 +339,6 @@ def alive(pid: int) -> bool:
 
 
 def until(condition, seconds: float = 10) -> None:  # type: ignore[no-untyped-def]
-    import time
-
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "not in time"
