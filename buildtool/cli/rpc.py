@@ -448,27 +448,18 @@ def _variables(
     from buildtool import settings as settings_room
     from buildtool.artifacts import load
     from buildtool.cli.verify import _last_dist, _toolchain
+    from buildtool.rpc.finding import variables
 
-    found = {
-        "TVM_TRACKER_HOST": address.host,
-        "TVM_TRACKER_PORT": str(address.port),
-        "RPC_DEVICE_KEY": key,
-        "RPC_TARGET": target,
-    }
     loaded = settings_room.load(settings)
     try:
         artifacts = load(dist or _last_dist(loaded, profile))
     except UsageError:
         if dist or profile:
             raise
-        return found  # nothing built yet: no compiler to name
+        return variables(address, key, target, None)  # nothing built yet: no compiler to name
     if artifacts.ndk_dir and Path(artifacts.ndk_dir).is_dir():
         loaded = settings_room.load(settings, flags={"toolchains.ndk": artifacts.ndk_dir})
     toolchain, why = _toolchain(artifacts, loaded)
     if toolchain is None:
         screen.warn(f"no TVM_NDK_CC and CXX: {why}")
-        return found
-    # One program that needs no flags, as TVM's scripts call it.
-    wrapper = toolchain.cxx.with_name(f"{toolchain.triple}-clang++")
-    compiler = str(wrapper if wrapper.is_file() else toolchain.cxx)
-    return {**found, "TVM_NDK_CC": compiler, "CXX": compiler}
+    return variables(address, key, target, toolchain)

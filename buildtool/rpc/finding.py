@@ -1,14 +1,18 @@
-"""Which tracker is meant, when none is named."""
+"""Which tracker is meant, when none is named; and the variables that name one."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from buildtool.core.errors import UsageError
 from buildtool.rpc import state
 from buildtool.rpc.ports import LOOPBACK
 from buildtool.rpc.tracker import TrackerAddress
+
+if TYPE_CHECKING:
+    from buildtool.toolchains.model import Toolchain
 
 DEFAULT_PORT = 9190
 
@@ -43,3 +47,19 @@ def find_tracker(
     for entry in [e for e in entries if e.kind == state.SERVE and e.tracker][::-1]:
         return parse_address(entry.tracker, where=f"process {entry.pid}"), f"process {entry.pid}"
     return None, ""
+
+
+def variables(address: TrackerAddress, key: str, target: str, toolchain: Toolchain | None) -> dict[str, str]:
+    """What TVM's documented scripts read: tracker, key, target and, with a toolchain, the compiler."""
+    found = {
+        "TVM_TRACKER_HOST": address.host,
+        "TVM_TRACKER_PORT": str(address.port),
+        "RPC_DEVICE_KEY": key,
+        "RPC_TARGET": target,
+    }
+    if toolchain is None:
+        return found
+    # One program that needs no flags, as the scripts call it: the NDK has one for each API level.
+    wrapper = toolchain.cxx.with_name(f"{toolchain.triple}-clang++")
+    compiler = str(wrapper if wrapper.is_file() else toolchain.cxx)
+    return {**found, "TVM_NDK_CC": compiler, "CXX": compiler}

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buildtool.core.errors import BuildtoolError, ConfigError, ToolMissing, UsageError
-from buildtool.devices import choosing, manifest, properties, shell
+from buildtool.devices import choosing, manifest, properties, session, shell
 from buildtool.devices.adb_client import Adb, Listed, choose, find_adb, not_usable, parse_devices
 from buildtool.settings import Settings
 from buildtool.settings.model import DeviceSettings
@@ -265,14 +265,14 @@ def test_manifest_forgets_files_that_changed_there(tmp_path: Path) -> None:
     st.text(st.characters(codec="utf-8", exclude_characters="\0")),
 )
 def test_words_and_variables_arrive_exactly(words: list[str], value: str) -> None:
-    script = shell.run_script("/", ["/bin/sh", "-c", 'printf "%s|" "$V" "$@"', "sh", *words], {"V": value})
+    script = session.run_script("/", ["/bin/sh", "-c", 'printf "%s|" "$V" "$@"', "sh", *words], {"V": value})
     done = subprocess.Popen(
         ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert done.wait(20) == 0
     assert done.stdin and done.stdout and done.stderr
     assert done.stdout.read() == "|".join([value, *words, ""]).encode()
-    assert shell.exit_code(done.stderr.read().decode()) == 0
+    assert session.exit_code(done.stderr.read().decode()) == 0
     for stream in (done.stdin, done.stdout, done.stderr):
         stream.close()
 
@@ -288,7 +288,7 @@ def test_exit_code_and_words_in_every_shell(words: list[str], tmp_path: Path) ->
             (tmp_path / tool).symlink_to(shutil.which("toybox") or "")
         env["PATH"], words = f"{tmp_path}:{env['PATH']}", ["sh"]
     for inner, code in (("exit 41", 41), ("kill -9 $$", 137), ("kill -15 $$", 143), ("sleep 0.1", 0)):
-        script = shell.run_script("/", ["/bin/sh", "-c", f"echo out; echo words >&2; {inner}"], {"V": "1"})
+        script = session.run_script("/", ["/bin/sh", "-c", f"echo out; echo words >&2; {inner}"], {"V": "1"})
         with subprocess.Popen(
             [*words, "-c", script],
             stdin=subprocess.PIPE,
@@ -300,9 +300,9 @@ def test_exit_code_and_words_in_every_shell(words: list[str], tmp_path: Path) ->
             process.wait(20)
             assert process.stderr is not None and process.stdout is not None
             text = process.stderr.read()
-            assert shell.exit_code(text) == code
-            assert (process.stdout.read(), shell.strip_marks(text)) == ("out\n", "words\n")
-    assert shell.exit_code("words") is None
+            assert session.exit_code(text) == code
+            assert (process.stdout.read(), session.strip_marks(text)) == ("out\n", "words\n")
+    assert session.exit_code("words") is None
 
 
 @pytest.mark.parametrize("how", ["stdin closed", "client killed"])
@@ -315,7 +315,7 @@ def test_a_program_ends_with_its_connection(tmp_path: Path, how: str) -> None:
         "sh",
         "-c",
         'cat | sh -c "$0" 2>/dev/null',
-        shell.run_script("/", ["/bin/sh", "-c", inner], {}),
+        session.run_script("/", ["/bin/sh", "-c", inner], {}),
     ]
     process = subprocess.Popen(carrier, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdin is not None
