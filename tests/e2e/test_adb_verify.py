@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,3 +104,26 @@ def _host() -> Any:
     from buildtool.toolchains.host import host_abi
 
     return host_abi()
+
+
+def test_ctrl_c_leaves_every_phone_clean(
+    server: AdbServer, aarch64_line: Line, tvm_python: Path, tmp_path: Path
+) -> None:
+    with Phone(tmp_path, "one") as one, Phone(tmp_path, "two") as two:
+        for phone in (one, two):
+            server.connect(phone)
+        words = ["verify", str(aarch64_line.artifacts.root), "--device", "all", "--only", "rpc-copy"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "buildtool", *words],
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:
+            deadline = time.monotonic() + 30
+            while not all(any("tvm_rpc" in p for p in server.processes(phone)) for phone in (one, two)):
+                assert time.monotonic() < deadline and process.poll() is None
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+        assert server.leftovers(one, two) == []
