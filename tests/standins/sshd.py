@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import getpass
 import os
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +39,15 @@ def _programs() -> dict[str, str]:
     if missing := [name for name, place in found.items() if place is None]:
         pytest.skip(f"no {', '.join(missing)} on this machine (Debian: openssh-server openssh-client)")
     return {name: place for name, place in found.items() if place}
+
+
+# Brings the loopback interface up, then serves the connection on stdin and stdout.
+_ISOLATED = """\
+import fcntl, os, socket, struct, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    fcntl.ioctl(sock, 0x8914, struct.pack("16sh14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 class Sshd:
@@ -69,6 +80,18 @@ class Sshd:
             "IdentitiesOnly": "yes",
             "IdentityAgent": "none",
         }
+
+    def isolated_options(self) -> dict[str, str]:
+        """Options that reach an sshd whose ports are not this machine's, as a real board's are not.
+
+        Each connection has its own network there; skips the test where that needs rights we lack.
+        """
+        unshare = shutil.which("unshare")
+        if unshare is None or os.geteuid() != 0:
+            pytest.skip("a network of its own for sshd needs unshare and root")
+        words = [unshare, "--net", sys.executable, "-c", _ISOLATED]
+        words += [self._programs["sshd"], "-i", "-e", "-f", str(self._folder / "sshd_config")]
+        return {**self.options, "ProxyCommand": " ".join(map(shlex.quote, words)).replace("%", "%%")}
 
     def __enter__(self) -> Sshd:
         if os.geteuid() == 0:
