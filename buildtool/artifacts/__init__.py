@@ -1,7 +1,8 @@
 """What was built: collected, stripped, read (ELF facts), listed in a manifest."""
 
 from buildtool.artifacts.elf import is_elf, read_elf
-from buildtool.artifacts.model import Artifact, ArtifactSet, ElfFacts, Segment
+from buildtool.artifacts.facts import ElfFacts, Segment
+from buildtool.artifacts.model import Artifact, ArtifactSet
 from buildtool.artifacts.store import collect, elf_summary, load
 
 __all__ = [

@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from buildtool.artifacts.model import ElfFacts, Segment
+from buildtool.artifacts.facts import ElfFacts, Segment
 from buildtool.core.errors import BuildFailed
 
 _MAGIC = b"\x7fELF"

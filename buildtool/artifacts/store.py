@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from buildtool.artifacts.elf import read_elf
-from buildtool.artifacts.model import Artifact, ArtifactSet, ElfFacts
+from buildtool.artifacts.facts import ElfFacts
+from buildtool.artifacts.model import Artifact, ArtifactSet
 from buildtool.build.model import BuildResult
 from buildtool.core.console import screen
 from buildtool.core.errors import BuildFailed, UsageError
