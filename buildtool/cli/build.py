@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from buildtool.cli.options import Json, Locked, Sets, SettingsFile, Source
 from buildtool.core.console import print_json, print_table, screen
 
 if TYPE_CHECKING:
     from buildtool.api import Line, Request
 
-Source = Annotated[
-    str | None,
-    typer.Option(
-        "--source",
-        "-s",
-        metavar="SPEC",
-        help="TVM tree: a folder, git+URL@REF, sdist:NAME==VERSION#SUBDIR or an archive. "
-        "Default: settings, TVM_HOME, or the current folder.",
-    ),
-]
-SettingsFile = Annotated[
-    Path | None, typer.Option("--settings", metavar="FILE", help="Default: buildtool.toml here or above.")
-]
-Sets = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Set a TVM option; may be given several times."),
-]
 Jobs = Annotated[
     int | None,
     typer.Option("--jobs", "-j", min=1, help="Compiles at once. Default: usable cores, as memory allows."),
@@ -47,12 +30,10 @@ ToolchainName = Annotated[
     str | None,
     typer.Option("--toolchain", metavar="NAME", help="gcc, clang, zig or auto. Default: the profile's."),
 ]
-Locked = Annotated[bool, typer.Option("--locked", help="Refuse a source that differs from buildtool.lock.")]
 Strip = Annotated[bool, typer.Option("--strip/--no-strip", help="Strip symbols from the collected files.")]
 Clml = Annotated[
     str | None, typer.Option("--clml", metavar="DIR", help="Qualcomm's OpenCLML SDK: builds with CLML.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 
 def linux_aarch64(

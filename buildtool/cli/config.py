@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
+from buildtool.cli.options import Json, SettingsFile
 from buildtool.core.console import print_json, print_table, screen
 
 app = typer.Typer(
@@ -19,10 +17,8 @@ app = typer.Typer(
 
 @app.command()
 def show(
-    settings: Annotated[
-        Path | None, typer.Option("--settings", metavar="FILE", help="Default: buildtool.toml here or above.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    settings: SettingsFile = None,
+    as_json: Json = False,
 ) -> None:
     """Print every setting that has a value, with its origin.
 

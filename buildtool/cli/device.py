@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from buildtool.cli.options import Json, SettingsFile
 from buildtool.core.console import print_json, print_table, screen
 from buildtool.core.errors import BuildtoolError
 
@@ -15,10 +13,8 @@ if TYPE_CHECKING:
 
 
 def devices(
-    settings: Annotated[
-        Path | None, typer.Option("--settings", metavar="FILE", help="Default: buildtool.toml here or above.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the devices as JSON on stdout.")] = False,
+    settings: SettingsFile = None,
+    as_json: Json = False,
 ) -> int:
     """List the devices that can be used: emulated, those of buildtool.toml, and what adb sees.
 

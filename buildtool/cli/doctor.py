@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from buildtool.cli.options import Json, SettingsFile
 from buildtool.core.console import print_json, print_table, screen
 from buildtool.core.errors import EXIT_FAILED
 
@@ -22,10 +22,8 @@ def doctor(
         bool,
         typer.Option("--no-root", help="With --install: use the private route even where root is to be had."),
     ] = False,
-    settings: Annotated[
-        Path | None, typer.Option("--settings", metavar="FILE", help="Default: buildtool.toml here or above.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    settings: SettingsFile = None,
+    as_json: Json = False,
 ) -> None:
     """Check tools, toolchains, NDK, SDKs, devices' tools, disk and memory; say what fixes each.
 

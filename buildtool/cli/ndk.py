@@ -7,6 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from buildtool.cli.options import Json
 from buildtool.core.console import print_json, print_table, screen
 
 app = typer.Typer(
@@ -14,7 +15,6 @@ app = typer.Typer(
     help="Find, list and install Android NDKs.\n\nExample: buildtool ndk install r27c",
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 NdkPath = Annotated[
     Optional[Path],  # noqa: UP045 - typer evaluates this on Python 3.10
     typer.Option("--ndk", help="Look at this folder instead of the settings and environment."),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from buildtool.cli.options import Json, Sets, SettingsFile, Source
 from buildtool.core.console import print_json, print_table, screen
 from buildtool.core.errors import CheckFailed
 
@@ -21,20 +22,10 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A profile; see `buildtool profile list`.")]
-SourceFlag = Annotated[
-    str | None, typer.Option("--source", metavar="SPEC", help="The TVM tree; default: the settings'.")
-]
-SettingsFlag = Annotated[
-    Path | None, typer.Option("--settings", metavar="FILE", help="Default: buildtool.toml here or above.")
-]
-SetFlag = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set a TVM option; repeatable.")
-]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
 
 @app.command("list")
-def list_profiles(settings: SettingsFlag = None, as_json: JsonFlag = False) -> None:
+def list_profiles(settings: SettingsFile = None, as_json: Json = False) -> None:
     """List the built-in profiles and those of the settings.
 
     Example: buildtool profile list
@@ -59,10 +50,10 @@ def list_profiles(settings: SettingsFlag = None, as_json: JsonFlag = False) -> N
 @app.command()
 def show(
     name: Name,
-    source: SourceFlag = None,
-    settings: SettingsFlag = None,
-    sets: SetFlag = None,
-    as_json: JsonFlag = False,
+    source: Source = None,
+    settings: SettingsFile = None,
+    sets: Sets = None,
+    as_json: Json = False,
 ) -> None:
     """Show what a profile sets for a TVM tree, who asked for it, and what is left out.
 
@@ -87,10 +78,10 @@ def render(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here; default: stdout.")
     ] = None,
-    source: SourceFlag = None,
-    settings: SettingsFlag = None,
-    sets: SetFlag = None,
-    as_json: JsonFlag = False,
+    source: Source = None,
+    settings: SettingsFile = None,
+    sets: Sets = None,
+    as_json: Json = False,
 ) -> None:
     """Render a profile's config.cmake.
 
@@ -111,10 +102,10 @@ def render(
 @app.command()
 def check(
     name: Name,
-    source: SourceFlag = None,
-    settings: SettingsFlag = None,
-    sets: SetFlag = None,
-    as_json: JsonFlag = False,
+    source: Source = None,
+    settings: SettingsFile = None,
+    sets: Sets = None,
+    as_json: Json = False,
 ) -> None:
     """Check a profile against a TVM tree and let CMake read every rendered value back.
 
@@ -150,10 +141,10 @@ def export_presets(
             "-o", "--output", metavar="FILE", help="Default: CMakeUserPresets.json in the TVM tree."
         ),
     ] = None,
-    source: SourceFlag = None,
-    settings: SettingsFlag = None,
-    sets: SetFlag = None,
-    as_json: JsonFlag = False,
+    source: Source = None,
+    settings: SettingsFile = None,
+    sets: Sets = None,
+    as_json: Json = False,
 ) -> None:
     """Write CMake presets, so that an IDE or plain cmake makes the same builds.
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from buildtool.cli.built import for_android, open_built, toolchain_of
+from buildtool.cli.options import BuiltProfile, SettingsFile
 from buildtool.core.console import print_json, print_table, screen
 from buildtool.core.errors import BuildtoolError, UsageError
 
@@ -33,9 +35,7 @@ def run(
             "--dist", metavar="DIR", help="Folder with manifest.json. Default: --profile's, or the newest."
         ),
     ] = None,
-    profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME", help="Use this profile's last build.")
-    ] = None,
+    profile: BuiltProfile = None,
     device: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,9 +81,7 @@ def run(
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, metavar="S", help="Time limit of each start of rtvm.")
     ] = 600,
-    settings: Annotated[
-        Path | None, typer.Option("--settings", metavar="FILE", help="Default: buildtool.toml here or above.")
-    ] = None,
+    settings: SettingsFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON on stdout.")] = False,
 ) -> int:
     """Run a compiled model on one or several devices, pull its outputs and compare them.
@@ -93,15 +91,9 @@ def run(
 
     Example: buildtool run resnet --device adb:1a2b3c4d --backend opencl --input in.npz --expect out.npz
     """
-    from buildtool import settings as settings_room
-    from buildtool.artifacts import load
-    from buildtool.cli.verify import _last_dist
     from buildtool.models import npz, run_everywhere, run_model
 
-    loaded = settings_room.load(settings)
-    artifacts = load(dist or _last_dist(loaded, profile))
-    if artifacts.ndk_dir and Path(artifacts.ndk_dir).is_dir():
-        loaded = settings_room.load(settings, flags={"toolchains.ndk": artifacts.ndk_dir})
+    artifacts, loaded = open_built(dist, profile, settings)
     dims = _dims(dim or [])
     single = "--output" if output else "--pre-compiled" if pre_compiled else None
     screen.step(f"run {model} with {artifacts.profile} {artifacts.abi.value} in {artifacts.root}")
@@ -161,10 +153,9 @@ def _opened(
 
     ``single`` is a flag that makes no sense for several.
     """
-    from buildtool.cli.verify import _toolchain
     from buildtool.devices.choosing import candidates
 
-    toolchain, _ = _toolchain(artifacts, settings)
+    toolchain, _ = toolchain_of(artifacts, settings)
     spec = ",".join(words or ["qemu"])
     found = _fitting(candidates(spec, settings=settings, toolchain=toolchain), artifacts)
     if single and len(found) > 1:
@@ -181,7 +172,7 @@ def _opened(
 
 def _fitting(found: list[Candidate], artifacts: ArtifactSet) -> list[Candidate]:
     """Without emulation where the build is for Android, whose loader and C library it does not have."""
-    if not any((a.elf.interpreter or "").startswith("/system/") for a in artifacts.artifacts):
+    if for_android(artifacts) is None:
         return found
     left = [candidate for candidate in found if candidate.name not in ("qemu", "local")]
     if not left:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from buildtool.cli.options import Json, Locked, SettingsFile, Source
 from buildtool.core.console import print_json, print_table, screen
 
 if TYPE_CHECKING:
@@ -20,22 +21,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Get a TVM tree; show its version, options and capabilities.",
 )
-
-Source = Annotated[
-    str | None,
-    typer.Option(
-        "--source",
-        "-s",
-        metavar="SPEC",
-        help="TVM tree: a folder, git+URL@REF, sdist:NAME==VERSION#SUBDIR or an archive. "
-        "Default: settings, TVM_HOME, or the current folder.",
-    ),
-]
-SettingsFile = Annotated[
-    Path | None, typer.Option("--settings", metavar="FILE", help="Default: buildtool.toml here or above.")
-]
-Locked = Annotated[bool, typer.Option("--locked", help="Refuse a source that differs from buildtool.lock.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 
 @app.command()

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from buildtool.cli.built import for_android, open_built, toolchain_of
+from buildtool.cli.options import BuiltProfile, Dist, SettingsFile
 from buildtool.core.console import print_table, screen
-from buildtool.core.errors import BuildtoolError, UsageError
+from buildtool.core.errors import UsageError
 
 if TYPE_CHECKING:
     from buildtool.artifacts import ArtifactSet
@@ -21,15 +23,8 @@ if TYPE_CHECKING:
 
 
 def verify(
-    dist: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[DIST]", help="Folder with manifest.json. Default: --profile's, or the newest."
-        ),
-    ] = None,
-    profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME", help="Verify this profile's last build.")
-    ] = None,
+    dist: Dist = None,
+    profile: BuiltProfile = None,
     device: Annotated[
         str | None,
         typer.Option(
@@ -54,9 +49,7 @@ def verify(
         list[str] | None, typer.Option("--skip", metavar="ID", help="Leave this check out.")
     ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List the checks and end.")] = False,
-    settings: Annotated[
-        Path | None, typer.Option("--settings", metavar="FILE", help="Default: buildtool.toml here or above.")
-    ] = None,
+    settings: SettingsFile = None,
     junit: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE", help="Write the report as JUnit XML too.")
     ] = None,
@@ -71,8 +64,6 @@ def verify(
 
     Example: buildtool verify --profile linux-aarch64 --device qemu --junit report.xml
     """
-    from buildtool import settings as settings_room
-    from buildtool.artifacts import load
     from buildtool.core.process import which
     from buildtool.verify import report as reports
     from buildtool.verify import select
@@ -84,11 +75,7 @@ def verify(
         return 0
     if host_python is not None and which(str(host_python)) is None:
         raise UsageError("no such interpreter", where=f"--host-python {host_python}")
-    loaded = settings_room.load(settings)
-    artifacts = load(dist or _last_dist(loaded, profile))
-    if artifacts.ndk_dir and Path(artifacts.ndk_dir).is_dir():
-        # The NDK that built the files, wherever ANDROID_NDK_HOME points now.
-        loaded = settings_room.load(settings, flags={"toolchains.ndk": artifacts.ndk_dir})
+    artifacts, loaded = open_built(dist, profile, settings)
     several = _several(device, artifacts, loaded)
     if several:
         report = _run_several(several, artifacts, settings, host_python, models or [], chosen)
@@ -103,29 +90,6 @@ def verify(
     return 0 if report.ok else 1
 
 
-def _last_dist(settings: Settings, profile: str | None) -> Path:
-    """The newest folder below the build folder's dist, of ``profile`` when that is named."""
-    from buildtool.artifacts.store import MANIFEST
-    from buildtool.build.layout import build_root
-
-    below = build_root(settings) / "dist"
-    found = [m for m in below.glob(f"*/{MANIFEST}") if profile is None or _profile_of(m) == profile]
-    if not found:
-        raise UsageError(
-            "nothing built to verify" + (f" for the profile {profile}" if profile else ""),
-            where=str(below),
-            fix=f"build first: buildtool build {profile or 'PROFILE'}, or name the folder",
-        )
-    return max(found, key=lambda m: m.stat().st_mtime).parent
-
-
-def _profile_of(manifest: Path) -> object:
-    from buildtool.core.files import read_json
-
-    data = read_json(manifest)
-    return data.get("profile") if isinstance(data, dict) else None
-
-
 def _run(
     artifacts: ArtifactSet,
     settings: Settings,
@@ -138,7 +102,7 @@ def _run(
     from buildtool.verify import verify as run_checks
 
     screen.step(f"verify {artifacts.profile} {artifacts.abi.value} in {artifacts.root}")
-    toolchain, no_toolchain = _toolchain(artifacts, settings)
+    toolchain, no_toolchain = toolchain_of(artifacts, settings)
     device, no_device = _device(device_spec, artifacts, settings, toolchain)
     try:
         return run_checks(
@@ -164,7 +128,7 @@ def _several(spec: str | None, artifacts: ArtifactSet, settings: Settings) -> di
         return {}
     from buildtool.devices.choosing import candidates
 
-    toolchain, _ = _toolchain(artifacts, settings)
+    toolchain, _ = toolchain_of(artifacts, settings)
     found = {c.name: c.spec for c in candidates(spec or "", settings=settings, toolchain=toolchain)}
     return found if len(found) > 1 else {}
 
@@ -200,31 +164,18 @@ def _tell(result: Result) -> None:
     screen.trace(f"{result.outcome.status.value} {result.id} {result.subject}: {result.outcome.measured}")
 
 
-def _toolchain(artifacts: ArtifactSet, settings: Settings) -> tuple[Toolchain | None, str]:
-    """The toolchain named in the manifest, or None and why not."""
-    from buildtool.toolchains import find
-
-    name, level = str(artifacts.toolchain.get("name")), artifacts.toolchain.get("api_level")
-    try:
-        api_level = level if isinstance(level, int) else None
-        return find(name, settings=settings, abi=artifacts.abi, api_level=api_level), ""
-    except BuildtoolError as exc:
-        return None, f"the toolchain {name} that built these files was not found: {exc.what}"
-
-
 def _device(
     spec: str | None, artifacts: ArtifactSet, settings: Settings, toolchain: Toolchain | None
 ) -> tuple[Device | None, str]:
     """The device, or None and why not. A named device that can't be reached is an error."""
     if spec == "none":
         return None, "no device was asked for (--device none)"
-    # By the files, not the toolchain's name: a stand-in NDK's programs name glibc's loader.
-    bionic = [a.name for a in artifacts.artifacts if (a.elf.interpreter or "").startswith("/system/")]
+    bionic = for_android(artifacts)
     if bionic and spec is None:
         return None, "these files are for Android and no phone was named (--device adb:SERIAL)"
     if bionic and spec in ("qemu", "local"):
         raise UsageError(
-            f"{bionic[0]} is for Android: the device {spec} has no Android loader and C library",
+            f"{bionic} is for Android: the device {spec} has no Android loader and C library",
             where=f"--device {spec}",
             fix="name a phone (--device adb:SERIAL), or look at the files alone (--device none)",
         )

@@ -6,15 +6,34 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from buildtool.core.console import screen
 from buildtool.core.errors import UsageError
 from buildtool.rpc import state
-from buildtool.rpc.ports import LOOPBACK
+from buildtool.rpc.ports import LOOPBACK, free_port, is_free
 from buildtool.rpc.tracker import TrackerAddress
 
 if TYPE_CHECKING:
     from buildtool.toolchains.model import Toolchain
 
 DEFAULT_PORT = 9190
+
+
+def listen_port(host: str, wanted: int | None) -> int:
+    """The port for a tracker of ours: ``wanted``, else the usual one, else a free one. Raises UsageError."""
+    try:
+        free_port(host)
+    except OSError as exc:
+        raise UsageError(f"can't listen on {host}: {exc.strerror or exc}", where=f"--host {host}") from exc
+    port = wanted or DEFAULT_PORT
+    if is_free(host, port):
+        return port
+    if wanted:
+        raise UsageError(
+            f"port {wanted} is in use", where=f"--port {wanted}", fix="leave --port out for a free one"
+        )
+    chosen = free_port(host)
+    screen.info(f"port {port} is in use; taking {chosen}")
+    return chosen
 
 
 def parse_address(text: str, *, where: str) -> TrackerAddress:

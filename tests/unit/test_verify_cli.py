@@ -37,7 +37,7 @@ def test_the_last_build_is_found(dist: Path, capsys: pytest.CaptureFixture[str])
     assert main(["verify", *STATIC]) == 0
     assert main(["verify", *STATIC, "--profile", "demo"]) == 0
     assert main(["verify", *STATIC, "--profile", "other"]) == 2
-    assert "nothing built to verify for the profile other" in capsys.readouterr().err
+    assert "nothing built yet for the profile other" in capsys.readouterr().err
 
 
 def test_a_failure_exits_1_and_is_in_junit(dist: Path, tmp_path: Path) -> None:
