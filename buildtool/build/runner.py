@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -63,6 +64,7 @@ def _cmake_version(plan: BuildPlan) -> str:
 def _preflight(plan: BuildPlan) -> None:
     """Everything that can be known to fail before the first program runs, all at once."""
     problems: list[str] = []
+    fix = None
     if not (plan.source.root / "CMakeLists.txt").is_file():
         problems.append(f"no CMakeLists.txt in the source folder {plan.source.root}")
     if plan.build_dir.resolve() == plan.source.root.resolve():
@@ -82,10 +84,12 @@ def _preflight(plan: BuildPlan) -> None:
             )
     except OSError as exc:
         problems.append(f"can't write to the build folder {plan.build_dir}: {exc.strerror}")
+        fix = "name another with --build-dir (build.dir)"
     if problems:
         raise UsageError(
             problems[0] if len(problems) == 1 else f"{len(problems)} things stand in the way of this build",
             details=problems if len(problems) > 1 else (),
+            fix=fix,
         )
 
 
@@ -98,7 +102,8 @@ def _configure_if_needed(plan: BuildPlan, wanted: fingerprint.Fingerprint) -> tu
             screen.info(f"{plan.profile.name}: inputs unchanged, no configure")
             return False, state
     if old is not None and old.anchor != wanted.anchor:
-        screen.step(f"{folder.name}: toolchain changed, building clean")
+        what = "source folder" if _only(old.anchor, wanted.anchor, "source") else "toolchain"
+        screen.step(f"{folder.name}: {what} changed, building clean")
         for row in fingerprint.differences(old.anchor, wanted.anchor):
             screen.info(row)
         _empty(folder)
@@ -110,6 +115,11 @@ def _configure_if_needed(plan: BuildPlan, wanted: fingerprint.Fingerprint) -> tu
         screen.step(f"{folder.name}: left by an unfinished or foreign run, building clean")
         _empty(folder)
     return True, _configure(plan, wanted)
+
+
+def _only(old: Mapping[str, object], new: Mapping[str, object], name: str) -> bool:
+    """Whether ``name`` is the one input that differs."""
+    return {**old, name: None} == {**new, name: None}
 
 
 def _empty(folder: Path) -> None:

@@ -179,7 +179,7 @@ def _fitting(found: list[Candidate], artifacts: ArtifactSet) -> list[Candidate]:
         raise UsageError(
             "this build is for Android: emulation has no Android loader and C library",
             where=str(artifacts.root),
-            fix="name a phone: --device adb:SERIAL",
+            fix="name a phone (--device adb:SERIAL), or a device of kind qemu with an Android sysroot",
         )
     return left
 

@@ -177,7 +177,8 @@ def _device(
         raise UsageError(
             f"{bionic} is for Android: the device {spec} has no Android loader and C library",
             where=f"--device {spec}",
-            fix="name a phone (--device adb:SERIAL), or look at the files alone (--device none)",
+            fix="name a phone (--device adb:SERIAL), a device of kind qemu with an Android sysroot, "
+            "or look at the files alone (--device none)",
         )
     from buildtool.devices import open_device
 

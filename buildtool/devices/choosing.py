@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buildtool.core.console import screen
-from buildtool.core.errors import BuildtoolError, UsageError, did_you_mean
+from buildtool.core.errors import BuildtoolError, ConfigError, UsageError, did_you_mean
 from buildtool.devices.base import Device
 
 if TYPE_CHECKING:
@@ -98,7 +99,13 @@ def _named(name: str, settings: Settings, toolchain: Toolchain | None) -> Candid
         host = f"[{device.host}]" if ":" in (device.host or "") else device.host
         user = f"{device.user}@" if device.user else ""
         return _ssh(f"{user}{host}" + (f":{device.port}" if device.port else ""), device, name)
-    return Candidate("qemu", name, lambda: _emulated("qemu", settings, toolchain))
+    if device.sysroot is None:
+        return Candidate("qemu", name, lambda: _emulated("qemu", settings, toolchain))
+    folder = settings.file.parent if settings.file else Path()
+    root = (folder / Path(device.sysroot).expanduser()).absolute()
+    if not root.is_dir():
+        raise ConfigError("no such folder", where=f"[devices.{name}] sysroot = {root}")
+    return Candidate(name, name, lambda: _emulated(name, settings, toolchain, sysroot=root))
 
 
 def _all(settings: Settings, toolchain: Toolchain | None) -> list[Candidate]:
@@ -184,7 +191,10 @@ def _ssh(place: str, device: DeviceSettings | None = None, spec: str | None = No
     )
 
 
-def _emulated(spec: str, settings: Settings, toolchain: Toolchain | None) -> Device:
+def _emulated(
+    spec: str, settings: Settings, toolchain: Toolchain | None, *, sysroot: Path | None = None
+) -> Device:
+    """``sysroot``: a system of its own, emulated even where this machine could run it natively."""
     from buildtool.build.layout import build_root
     from buildtool.core.types import Abi
     from buildtool.devices.qemu import QemuDevice, default_root, find_qemu
@@ -194,9 +204,10 @@ def _emulated(spec: str, settings: Settings, toolchain: Toolchain | None) -> Dev
     host = host_abi()
     abi = host if spec == "local" else toolchain.abi if toolchain else Abi.ARM64
     root = default_root(spec, abi, str(build_root(settings)))
-    if abi is host:
+    if abi is host and sysroot is None:
         return QemuDevice(root, abi=abi, sysroot=None, qemu=None)
-    sysroot = toolchain.sysroot if toolchain else None
+    if sysroot is None and toolchain is not None:
+        sysroot = toolchain.sysroot
     if sysroot is None:
         sysroot = find_sysroot(triple_of(abi), explicit=settings.toolchains.sysroot)
     return QemuDevice(root, abi=abi, sysroot=sysroot, qemu=find_qemu(abi))

@@ -211,8 +211,8 @@ class QemuDevice:
             raise ConfigError(
                 f"{path.name} needs the loader {loader}, which the device {self.name} has not",
                 where=f"sysroot {self._sysroot}" if self._sysroot else "no sysroot",
-                fix="set toolchains.sysroot to a root folder of the target that has it "
-                "(Debian: libc6-arm64-cross), or link the program statically",
+                fix="name a root folder of the target that has it: sysroot of [devices.NAME] with kind "
+                "qemu, or toolchains.sysroot (Debian: libc6-arm64-cross); or link the program statically",
             )
 
     @contextlib.contextmanager

@@ -164,12 +164,16 @@ def _targets(
         elif target in off:
             notes.append(f"target {target} is left out: {off[target]} is off")
     kept = tuple(target for target in wanted if target in have and target not in off)
-    if not kept:
+    if not kept or "tvm_runtime" in set(wanted) - set(kept):
+        what = (
+            "has no target tvm_runtime" if kept else f"has none of the targets of profile {definition.name}"
+        )
         raise ConfigError(
-            f"this TVM ({source.version}) has none of the targets of profile {definition.name}",
+            f"this TVM ({source.version}) {what}",
             where=str(source.root),
             expected=", ".join(definition.base.targets),
             found=", ".join(sorted(have)) or "no target",
+            fix="give the top folder of an unchanged TVM tree, or git+URL@TAG to fetch one",
         )
     return kept
 

@@ -168,6 +168,14 @@ class DeviceSettings(Struct, frozen=True, forbid_unknown_fields=True):
             examples=["/data/local/tmp/tvm"],
         ),
     ] = None
+    sysroot: Annotated[
+        str | None,
+        Meta(
+            description="qemu: root folder of the system to emulate (Android: with system/bin/linker64); "
+            "without it the toolchain's C library.",
+            examples=["~/android-9"],
+        ),
+    ] = None
 
 
 class SettingsFile(Struct, frozen=True, forbid_unknown_fields=True):

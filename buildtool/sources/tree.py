@@ -105,11 +105,14 @@ def _refuse_other_trees(root: Path) -> None:
         raise UsageError("the TVM source is not a folder", where=str(root))
     if not (root / "CMakeLists.txt").is_file():
         inside = sorted(p.parent.name for p in root.glob("*/CMakeLists.txt"))[:3]
+        found = f"CMakeLists.txt in {', '.join(inside)}" if inside else None
+        if (root / "__init__.py").is_file():
+            found = "a Python package: an installed TVM has no sources"
         raise UsageError(
             "no CMakeLists.txt in the source folder",
             where=str(root),
             expected="the top folder of a TVM tree",
-            found=f"CMakeLists.txt in {', '.join(inside)}" if inside else None,
+            found=found,
             fix="give TVM's top folder, or git+URL@TAG to fetch one",
         )
 

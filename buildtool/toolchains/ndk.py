@@ -93,8 +93,9 @@ def candidates(
     if explicit:
         yield NdkCandidate(_absolute(explicit), "--ndk")
     if settings is not None and settings.toolchains.ndk:
-        origin = f"toolchains.ndk ({settings.origin('toolchains.ndk')})"
-        yield NdkCandidate(_absolute(settings.toolchains.ndk), origin)
+        origin = settings.origin("toolchains.ndk")
+        named = "--ndk" if origin == "flag" else f"toolchains.ndk ({origin})"
+        yield NdkCandidate(_absolute(settings.toolchains.ndk), named)
     for name in VARIABLES:
         if env.get(name):
             yield NdkCandidate(_absolute(env[name]), f"environment variable {name}")

@@ -78,7 +78,7 @@ class Bench:
     def why_not(self, need: str) -> tuple[str, str] | None:
         """(reason, fix) when a need of a check is not met, else None."""
         if need == DEVICE and self._device is None:
-            return self._no_device, "name one with --device (qemu needs no phone)"
+            return self._no_device, "name one with --device"
         if need == TOOLCHAIN and self.toolchain is None:
             return self._no_toolchain, "run: buildtool doctor"
         if need == TVM_PYTHON:

@@ -152,6 +152,7 @@ def test_a_read_only_build_folder_is_one_clear_error(relax: Path, run_buildtool:
     done = run_buildtool("host-runtime", "--source", str(relax))
     assert done.returncode == 2
     assert "can't write to the build folder" in done.stderr
+    assert "--build-dir" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -13,9 +13,10 @@ import pytest
 
 from buildtool.core.errors import ConfigError, ToolMissing
 from buildtool.core.types import Abi
-from buildtool.devices import qemu
+from buildtool.devices import open_device, qemu
 from buildtool.devices.base import Pushed
 from buildtool.devices.qemu import QemuDevice, default_root, find_qemu
+from buildtool.settings import load
 from buildtool.toolchains.host import host_abi
 from tests.standins.binaries import ARM_CC, ARM_SYSROOT, compile_c
 
@@ -278,6 +279,30 @@ def test_this_machines_properties(local: QemuDevice) -> None:
     seen = local.properties()
     assert (seen.abis, seen.system) == ((host_abi().value,), "linux")
     assert seen.page_size == os.sysconf("SC_PAGE_SIZE") and seen.free_bytes and seen.free_bytes > 0
+
+
+def test_a_named_device_has_a_system_of_its_own(arm: QemuDevice, tmp_path: Path, private_cache: Path) -> None:
+    """As an Android root folder would: the loader is that of the root, whatever a program calls it."""
+    system = tmp_path / "pie"
+    (system / "system" / "bin").mkdir(parents=True)
+    (system / "lib").mkdir()
+    shutil.copy(ARM_SYSROOT / "lib" / "ld-linux-aarch64.so.1", system / "system" / "bin" / "linker64")
+    for name in ("ld-linux-aarch64.so.1", "libc.so.6"):
+        shutil.copy(ARM_SYSROOT / "lib" / name, system / "lib" / name)
+    (tmp_path / "buildtool.toml").write_text('[devices.pie]\nkind = "qemu"\nsysroot = "pie"\n')
+    settings = load(cwd=tmp_path, env={})
+    loader = "-Wl,--dynamic-linker=/system/bin/linker64"
+    program = arm_program(tmp_path, "int main(void) { return 9; }\n", "nine", loader)
+    device = open_device("pie", settings=settings, toolchain=None)
+    device.push({"nine": program})
+    assert device.run(["./nine"]).returncode == 9
+    arm.push({"nine": program})
+    with pytest.raises(ConfigError, match="needs the loader /system/bin/linker64"):
+        arm.run(["./nine"])
+    shutil.rmtree(system)
+    with pytest.raises(ConfigError, match="no such folder") as caught:
+        open_device("pie", settings=settings, toolchain=None)
+    assert caught.value.where == f"[devices.pie] sysroot = {system}"
 
 
 def test_ports_are_this_machines(local: QemuDevice) -> None:

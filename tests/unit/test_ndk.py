@@ -76,7 +76,7 @@ def test_each_place_is_used_in_order_and_named(tmp_path: Path) -> None:
         return candidate.root, candidate.origin
 
     assert found(tmp_path / "x", settings) == (tmp_path / "x", "--ndk")
-    assert found(None, settings) == (tmp_path / "s", "toolchains.ndk (flag)")
+    assert found(None, settings) == (tmp_path / "s", "--ndk")
     for name, folder in (("ANDROID_NDK_HOME", "a"), ("ANDROID_NDK_ROOT", "b"), ("ANDROID_NDK", "c")):
         assert found(None, None) == (tmp_path / folder, f"environment variable {name}")
         env[name] = ""

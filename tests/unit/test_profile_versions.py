@@ -40,7 +40,14 @@ RELEASES = {
         False,
     ),
     "0.22.0": (
-        {"TVM_FFI_USE_LIBBACKTRACE", "MACHINE_NAME", "ANDROID_PLATFORM", "USE_OPENCL_EXTN_QCOM"},
+        # USE_LIBBACKTRACE is still declared there, but read by nothing but the build's description.
+        {
+            "USE_LIBBACKTRACE",
+            "TVM_FFI_USE_LIBBACKTRACE",
+            "MACHINE_NAME",
+            "ANDROID_PLATFORM",
+            "USE_OPENCL_EXTN_QCOM",
+        },
         {"tvm", "tvm_runtime", "tvm_rpc"},
         True,
     ),
@@ -50,7 +57,13 @@ RELEASES = {
         True,
     ),
     "0.26.0": (
-        {"TVM_FFI_USE_LIBBACKTRACE", "USE_OPENCL_EXTN_QCOM"},
+        {"TVM_FFI_USE_LIBBACKTRACE", "ANDROID_PLATFORM", "USE_OPENCL_EXTN_QCOM"},
+        {"tvm_compiler", "tvm_runtime", "tvm_rpc"},
+        True,
+    ),
+    # v0.27 has no tag beyond this one.
+    "0.27.dev0": (
+        {"TVM_FFI_USE_LIBBACKTRACE", "ANDROID_PLATFORM", "USE_OPENCL_EXTN_QCOM"},
         {"tvm_compiler", "tvm_runtime", "tvm_rpc"},
         True,
     ),
@@ -64,6 +77,7 @@ RENDERED = {
     "0.22.0": {"TVM_FFI_USE_LIBBACKTRACE", "MACHINE_NAME"},
     "0.24.0": {"TVM_FFI_USE_LIBBACKTRACE"},
     "0.26.0": {"TVM_FFI_USE_LIBBACKTRACE"},
+    "0.27.dev0": {"TVM_FFI_USE_LIBBACKTRACE"},
 }
 _COMING_AND_GOING = set().union(*RENDERED.values()) | {"USE_OPENCL_EXTN_QCOM"}
 ALWAYS = {
@@ -90,7 +104,7 @@ def release(version: str, root: Path) -> TvmSource:
         relax=not reads >= _RELAY,
         tvmc="USE_GRAPH_EXECUTOR" in reads,
         clml=True,
-        split_opencl=version == "0.26.0",
+        split_opencl=version in ("0.26.0", "0.27.dev0"),
     )
     return TvmSource(root, "tvm", Pin("git", "0" * 40), version, Catalogue(options), capabilities)
 
@@ -102,6 +116,7 @@ def test_the_profile_fits_each_release(version: str, tmp_path: Path) -> None:
     values = {option.name: option.value for option in profile.options}
     assert {name: values.get(name) for name in ALWAYS} == ALWAYS
     assert set(values) & _COMING_AND_GOING == RENDERED[version]
+    assert values["ANDROID_PLATFORM"] == "android-28"
     has_rtvm = "rtvm" in RELEASES[version][1]
     assert profile.targets == ("tvm_runtime", "tvm_rpc", *(("rtvm",) if has_rtvm else ()))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,15 @@ def test_android_for_a_relax_tree_leaves_out_what_is_gone_and_says_so(tmp_path: 
     assert "USE_LIBBACKTRACE is called TVM_FFI_USE_LIBBACKTRACE in this tree" in profile.notes
     assert profile.targets == ("tvm_runtime", "tvm_rpc")
     assert "target rtvm is left out: this tree has none" in profile.notes
+
+
+def test_a_tree_without_the_runtime_is_refused(tmp_path: Path) -> None:
+    """It would build tvm_rpc, or fail at its link."""
+    whole = relay()
+    able = replace(whole.capabilities, targets=frozenset(("tvm", "tvm_rpc")))
+    with pytest.raises(ConfigError, match=r"this TVM \(0\.19\.0\) has no target tvm_runtime") as caught:
+        resolve("android", replace(whole, capabilities=able), settings_of(tmp_path))
+    assert caught.value.found == "tvm, tvm_rpc"
 
 
 def test_linux_aarch64_keeps_backtraces_and_names_no_android(tmp_path: Path) -> None:

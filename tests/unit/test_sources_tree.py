@@ -34,6 +34,13 @@ def test_no_cmakelists_names_where_one_is(tmp_path: Path) -> None:
     assert caught.value.found == "CMakeLists.txt in tvm"
 
 
+def test_an_installed_tvm_is_no_source(tmp_path: Path) -> None:
+    (tmp_path / "__init__.py").write_text("")
+    with pytest.raises(UsageError, match=r"no CMakeLists\.txt") as caught:
+        read_tree(tmp_path)
+    assert caught.value.found == "a Python package: an installed TVM has no sources"
+
+
 def test_another_project(tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_text("project(llama)\n")
     with pytest.raises(UsageError, match="not a TVM tree") as caught:
