@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from buildtool.api import Line
     from buildtool.build.model import BuildResult
     from buildtool.sources.model import TvmSource
+    from tests.standins.adbd import AdbServer
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILDS = ROOT / ".test-builds"
@@ -99,6 +100,18 @@ def tvm_python() -> Path:
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         pytest.skip(f"this Python has no usable apache-tvm ({last}); pip install 'buildtool[host]'")
     return Path(sys.executable)
+
+
+@pytest.fixture
+def adb_server(tmp_path: Path, private_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AdbServer]:
+    """A private adb server for emulated phones; what runs here uses it."""
+    from tests.standins.adbd import AdbServer, need_phones
+
+    need_phones()
+    with AdbServer(tmp_path) as server:
+        for name, value in server.env.items():
+            monkeypatch.setenv(name, value)
+        yield server
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from buildtool.core.errors import CheckFailed
+from buildtool.core.process import Completed
 
 
 class DeviceLost(CheckFailed):
@@ -49,19 +50,12 @@ class Pushed:
 
 
 @dataclass(frozen=True)
-class Ran:
+class Ran(Completed):
     """A finished program on the device. ``timed_out``: it was ended at the time limit.
 
     ``returncode`` of a program that a signal N ended: -N on this machine, 128+N where a
     shell tells it (adb, ssh).
     """
-
-    argv: tuple[str, ...]
-    returncode: int
-    stdout: str
-    stderr: str
-    seconds: float
-    timed_out: bool = False
 
 
 class RemoteProcess(Protocol):

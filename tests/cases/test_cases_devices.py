@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from buildtool.rpc.server import RpcServer
 from buildtool.rpc.tracker import Tracker
 from buildtool.settings import Settings
 from buildtool.toolchains.host import host_abi
-from tests.standins.adbd import AdbServer, Phone, need_phones
+from tests.standins.adbd import AdbServer, Phone
 from tests.standins.binaries import compile_c
 
 if TYPE_CHECKING:
@@ -55,34 +54,25 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.fixture
-def server(tmp_path: Path, private_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AdbServer]:
-    need_phones()
-    with AdbServer(tmp_path) as server:
-        for name, value in server.env.items():
-            monkeypatch.setenv(name, value)
-        yield server
-
-
 def listed(run: BuildtoolRunner) -> dict[str, Any]:
     done = run("devices", "--json")
     assert done.returncode == 0, done.stderr
     return {row["name"]: row for row in json.loads(done.stdout)["devices"]}
 
 
-def test_c16_a_file_for_another_machine(server: AdbServer, tmp_path: Path) -> None:
+def test_c16_a_file_for_another_machine(adb_server: AdbServer, tmp_path: Path) -> None:
     host = compile_c(tmp_path, "tvm_rpc", "int main(void) { return 0; }")
     arm = compile_c(tmp_path, "libtvm.so", "int f(void) { return 0; }", cc="aarch64-linux-gnu-gcc")
     with Phone(tmp_path, "arm") as phone, Phone(tmp_path, "intel", abi=host_abi()) as intel:
         for where, wrong, told in ((phone, host, "arm64-v8a"), (intel, arm, host_abi().value)):
-            server.connect(where)
+            adb_server.connect(where)
             with pytest.raises(ConfigError, match="built for another machine") as error:
                 AdbDevice(where.serial).push({wrong.name: wrong})
             assert error.value.expected == told
 
 
 def test_c17_opencl_absent_or_hidden_from_apps(
-    server: AdbServer, run_buildtool: BuildtoolRunner, tmp_path: Path
+    adb_server: AdbServer, run_buildtool: BuildtoolRunner, tmp_path: Path
 ) -> None:
     library = {"/vendor/lib64/libOpenCL.so": ""}
     public = {"/vendor/etc/public.libraries.txt": "libqti.so\nlibOpenCL.so\n"}
@@ -92,7 +82,7 @@ def test_c17_opencl_absent_or_hidden_from_apps(
         Phone(tmp_path, "open", files={**library, **public}) as shared,
     ):
         for phone in (none, hidden, shared):
-            server.connect(phone)
+            adb_server.connect(phone)
         rows = listed(run_buildtool)
         seen = [rows[p.serial]["properties"] for p in (none, hidden, shared)]
         path = "/vendor/lib64/libOpenCL.so"
@@ -117,14 +107,14 @@ def test_c18_no_tracker_and_no_server(run_buildtool: BuildtoolRunner, private_ca
         assert f"127.0.0.1:{tracker.port}" in waited.stderr
 
 
-def test_c19_a_taken_port_is_an_error_not_another_port(server: AdbServer, tmp_path: Path) -> None:
+def test_c19_a_taken_port_is_an_error_not_another_port(adb_server: AdbServer, tmp_path: Path) -> None:
     program = compile_c(tmp_path, "tvm_rpc", SERVER, cc="aarch64-linux-gnu-gcc")
     with (
         Phone(tmp_path) as phone,
         Tracker(own=True) as tracker,
         socket.create_server(("127.0.0.1", 0)) as taken,
     ):
-        server.connect(phone)
+        adb_server.connect(phone)
         device = AdbDevice(phone.serial)
         device.push({"tvm_rpc": program})
         port = taken.getsockname()[1]
@@ -139,26 +129,26 @@ def test_c19_a_taken_port_is_an_error_not_another_port(server: AdbServer, tmp_pa
         with pytest.raises(PortTaken, match=f"port {other} is in use on the device"):
             RpcServer(device, tracker=tracker, port=other).__enter__()
         device.close()
-        assert server.leftovers(phone) == []
+        assert adb_server.leftovers(phone) == []
 
 
-def test_c19_forwards_of_others_stay(server: AdbServer, tmp_path: Path) -> None:
+def test_c19_forwards_of_others_stay(adb_server: AdbServer, tmp_path: Path) -> None:
     """A server that does not come up is taken down with its ports, and with no others."""
     program = compile_c(tmp_path, "tvm_rpc", "int main(void) { return 9; }", cc="aarch64-linux-gnu-gcc")
     with Phone(tmp_path) as phone, Tracker(own=True) as tracker:
-        server.connect(phone)
+        adb_server.connect(phone)
         theirs = f"tcp:{free_port()}"
-        server.adb("-s", phone.serial, "forward", theirs, "tcp:5000")
+        adb_server.adb("-s", phone.serial, "forward", theirs, "tcp:5000")
         device = AdbDevice(phone.serial)
         device.push({"tvm_rpc": program})
         with pytest.raises(CheckFailed, match="ended with code 9"):
             RpcServer(device, tracker=tracker).__enter__()
         device.close()
-        assert server.leftovers(phone) == [f"{phone.serial} {theirs} tcp:5000"]
+        assert adb_server.leftovers(phone) == [f"{phone.serial} {theirs} tcp:5000"]
 
 
 def test_c20_one_good_device_among_bad_ones(
-    server: AdbServer, run_buildtool: BuildtoolRunner, tmp_path: Path
+    adb_server: AdbServer, run_buildtool: BuildtoolRunner, tmp_path: Path
 ) -> None:
     with (
         Phone(tmp_path, "good") as good,
@@ -166,10 +156,10 @@ def test_c20_one_good_device_among_bad_ones(
         Phone(tmp_path, "locked", state="unauthorized") as locked,
     ):
         for phone in (good, off, locked):
-            server.connect(phone)
+            adb_server.connect(phone)
         off.order(unplugged=True)
-        server.wait_for(off, "offline")
-        server.wait_for(locked, "unauthorized")
+        adb_server.wait_for(off, "offline")
+        adb_server.wait_for(locked, "unauthorized")
         (tmp_path / "buildtool.toml").write_text(
             f'[devices.bench]\nkind = "adb"\nserial = "{good.serial}"\nlabels = ["adreno-740"]\n'
             f'[devices.drawer]\nkind = "adb"\nserial = "{off.serial}"\n'

@@ -8,13 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.standins.adbd import AdbServer, Phone, need_phones
+from tests.standins.adbd import AdbServer, Phone
 
 if TYPE_CHECKING:
     from buildtool.api import Line
@@ -26,15 +25,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.tvm]
 CHECKS = ("device-abi", "push", "rpc-starts")
 
 
-@pytest.fixture
-def server(tmp_path: Path, private_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AdbServer]:
-    need_phones()
-    with AdbServer(tmp_path) as server:
-        for name, value in server.env.items():
-            monkeypatch.setenv(name, value)
-        yield server
-
-
 def report(run: BuildtoolRunner, *words: str) -> tuple[int, dict[str, Any], float]:
     only = [w for check in CHECKS for w in ("--only", check)]
     begun = time.monotonic()
@@ -44,12 +34,12 @@ def report(run: BuildtoolRunner, *words: str) -> tuple[int, dict[str, Any], floa
 
 
 def test_four_phones_at_once(
-    server: AdbServer, aarch64_line: Line, run_buildtool: BuildtoolRunner, tmp_path: Path
+    adb_server: AdbServer, aarch64_line: Line, run_buildtool: BuildtoolRunner, tmp_path: Path
 ) -> None:
     dist = str(aarch64_line.artifacts.root)
     with contextlib.ExitStack() as stack:
         phones = [stack.enter_context(Phone(tmp_path, f"p{n}", api=28 + n)) for n in range(4)]
-        serials = [server.connect(phone) for phone in phones]
+        serials = [adb_server.connect(phone) for phone in phones]
         for phone in phones:
             # A packet of a real phone on USB takes its time too; waiting can be shared.
             phone.order(slow=0.01)
@@ -70,11 +60,11 @@ def test_four_phones_at_once(
         assert again["counts"]["PASS"] == 12
         print(f"four phones at once {at_once:.2f} s, one after the other {in_turn:.2f} s")
         assert at_once < in_turn
-        assert server.leftovers(*phones) == []
+        assert adb_server.leftovers(*phones) == []
 
 
 def test_a_bad_phone_costs_only_its_own_results(
-    server: AdbServer, aarch64_line: Line, run_buildtool: BuildtoolRunner, tmp_path: Path
+    adb_server: AdbServer, aarch64_line: Line, run_buildtool: BuildtoolRunner, tmp_path: Path
 ) -> None:
     dist = str(aarch64_line.artifacts.root)
     with (
@@ -84,8 +74,8 @@ def test_a_bad_phone_costs_only_its_own_results(
         Phone(tmp_path, "locked", state="unauthorized") as locked,
     ):
         for phone in (good, full, other, locked):
-            server.connect(phone)
-        server.wait_for(locked, "unauthorized")
+            adb_server.connect(phone)
+        adb_server.wait_for(locked, "unauthorized")
         done = run_buildtool("devices", "--json")
         states = {d["name"]: d["state"] for d in json.loads(done.stdout)["devices"]}
         assert states[good.serial] == "device" and states[f"{locked.serial}"] == "unauthorized"
@@ -97,7 +87,7 @@ def test_a_bad_phone_costs_only_its_own_results(
         assert code == 1
         assert {subject for subject, _ in failed} == {full.serial, other.serial}
         assert {(full.serial, "push"), (other.serial, "device-abi")} <= failed
-        assert server.leftovers(good, full, other) == []
+        assert adb_server.leftovers(good, full, other) == []
 
 
 def _host() -> Any:
@@ -107,11 +97,11 @@ def _host() -> Any:
 
 
 def test_ctrl_c_leaves_every_phone_clean(
-    server: AdbServer, aarch64_line: Line, tvm_python: Path, tmp_path: Path
+    adb_server: AdbServer, aarch64_line: Line, tvm_python: Path, tmp_path: Path
 ) -> None:
     with Phone(tmp_path, "one") as one, Phone(tmp_path, "two") as two:
         for phone in (one, two):
-            server.connect(phone)
+            adb_server.connect(phone)
         words = ["verify", str(aarch64_line.artifacts.root), "--device", "all", "--only", "rpc-copy"]
         with subprocess.Popen(
             [sys.executable, "-m", "buildtool", *words],
@@ -121,9 +111,9 @@ def test_ctrl_c_leaves_every_phone_clean(
             start_new_session=True,
         ) as process:
             deadline = time.monotonic() + 30
-            while not all(any("tvm_rpc" in p for p in server.processes(phone)) for phone in (one, two)):
+            while not all(any("tvm_rpc" in p for p in adb_server.processes(phone)) for phone in (one, two)):
                 assert time.monotonic() < deadline and process.poll() is None
                 time.sleep(0.05)
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 130
-        assert server.leftovers(one, two) == []
+        assert adb_server.leftovers(one, two) == []

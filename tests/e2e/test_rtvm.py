@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import BUILDS
 from tests.standins.npz import floats, npy, npz, read
-from tests.standins.rtvm import Rtvm, build_rtvm, compare, make_net
+from tests.standins.rtvm import Rtvm, compare, make_net
 
 if TYPE_CHECKING:
     from buildtool.build.model import BuildResult
@@ -34,22 +33,6 @@ def smoke_input(folder: Path, **members: bytes) -> Path:
     path = folder / "in.npz"
     path.write_bytes(npz({"x": array(*X), "y": array(*Y), **members}))
     return path
-
-
-@pytest.fixture(scope="session")
-def rtvm(host_runtime_build: BuildResult) -> Rtvm:
-    """The host's rtvm under AddressSanitizer and UBSan."""
-    return build_rtvm(host_runtime_build, BUILDS / "rtvm-asan", sanitize="address,undefined")
-
-
-@pytest.fixture(scope="session")
-def fast_rtvm(host_runtime_build: BuildResult) -> Rtvm:
-    return build_rtvm(host_runtime_build, BUILDS / "rtvm-host")
-
-
-@pytest.fixture(scope="session")
-def aarch64_rtvm(aarch64_build: BuildResult) -> Rtvm:
-    return build_rtvm(aarch64_build, BUILDS / "rtvm-aarch64")
 
 
 # ---- without the TVM compiler ----

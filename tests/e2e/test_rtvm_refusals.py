@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import BUILDS
 from tests.standins.npz import floats, npy, npz
-from tests.standins.rtvm import Rtvm, build_rtvm
+from tests.standins.rtvm import Rtvm
 
 if TYPE_CHECKING:
     from buildtool.build.model import BuildResult
@@ -24,16 +23,6 @@ X, Y = (1.0, -2.0, 3.0, 0.5, 0.0, 7.25), (2.0, 4.0, -1.0, 0.5, 9.0, 1.0)
 
 def array(*values: float, shape: tuple[int, ...] = (2, 3), descr: str = "'<f4'") -> bytes:
     return npy(floats(*values), shape, descr)
-
-
-@pytest.fixture(scope="session")
-def rtvm(host_runtime_build: BuildResult) -> Rtvm:
-    return build_rtvm(host_runtime_build, BUILDS / "rtvm-asan", sanitize="address,undefined")
-
-
-@pytest.fixture(scope="session")
-def aarch64_rtvm(aarch64_build: BuildResult) -> Rtvm:
-    return build_rtvm(aarch64_build, BUILDS / "rtvm-aarch64")
 
 
 @dataclass

@@ -20,27 +20,10 @@ from buildtool.devices.base import DeviceLost, PortTaken, Pushed
 from buildtool.devices.ssh import SshDevice
 from buildtool.rpc.ports import LOOPBACK, free_port
 from buildtool.toolchains.host import host_abi
-from tests.standins.binaries import ARM_CC, HOST_CC, compile_c
+from tests.standins.binaries import ARM_CC, FAMILY, HOST_CC, compile_c
 from tests.standins.sshd import Sshd
 
 pytestmark = pytest.mark.e2e
-
-# Its child ignores SIGTERM: only the end of the whole group ends both.
-FAMILY = r"""
-#include <signal.h>
-#include <stdio.h>
-#include <unistd.h>
-int main(void) {
-  int child = fork();
-  if (child == 0) {
-    signal(SIGTERM, SIG_IGN);
-    for (;;) pause();
-  }
-  printf("family %d %d\n", getpid(), child);
-  fflush(stdout);
-  for (;;) pause();
-}
-"""
 
 
 @pytest.fixture(scope="module")

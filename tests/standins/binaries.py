@@ -25,6 +25,25 @@ ADD = "int add(int a, int b) { return a + b; }\n"
 MAIN = "int main(void) { return 0; }\n"
 
 
+# A program and its child, with their process ids; the child ignores SIGTERM, so that only the end of
+# the whole group ends both.
+FAMILY = r"""
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+  int child = fork();
+  if (child == 0) {
+    signal(SIGTERM, SIG_IGN);
+    for (;;) pause();
+  }
+  printf("family %d %d\n", getpid(), child);
+  fflush(stdout);
+  for (;;) pause();
+}
+"""
+
+
 def compiler(name: str) -> str:
     found = shutil.which(name)
     if found is None:

@@ -18,7 +18,7 @@ from buildtool.devices.base import Pushed
 from buildtool.devices.qemu import QemuDevice, default_root, find_qemu
 from buildtool.settings import load
 from buildtool.toolchains.host import host_abi
-from tests.standins.binaries import ARM_CC, ARM_SYSROOT, compile_c
+from tests.standins.binaries import ARM_CC, ARM_SYSROOT, FAMILY, compile_c
 
 SHOW = r"""
 #include <stdio.h>
@@ -30,22 +30,6 @@ int main(int count, char **words) {
   }
   fprintf(stderr, "said on stderr\n");
   return count + 2;
-}
-"""
-# Its child ignores SIGTERM: only the end of the whole group ends both.
-FAMILY = r"""
-#include <signal.h>
-#include <stdio.h>
-#include <unistd.h>
-int main(void) {
-  int child = fork();
-  if (child == 0) {
-    signal(SIGTERM, SIG_IGN);
-    for (;;) pause();
-  }
-  printf("child %d\n", child);
-  fflush(stdout);
-  for (;;) pause();
 }
 """
 ADD = "int add(int a, int b) { return a + b; }\n"
@@ -242,9 +226,9 @@ def test_stop_and_close_end_all_that_was_started(local: QemuDevice, tmp_path: Pa
     for end in ("stop", "close"):
         process = local.spawn(["./program"])
         deadline = time.monotonic() + 5
-        while not process.output().startswith("child") and time.monotonic() < deadline:
+        while not process.output().startswith("family") and time.monotonic() < deadline:
             time.sleep(0.01)
-        child = int(process.output().split()[1])
+        child = int(process.output().split()[2])
         assert process.poll() is None
         if end == "stop":
             assert process.stop() == -signal.SIGTERM
@@ -333,12 +317,12 @@ def test_a_library_in_the_work_folder_is_found(arm: QemuDevice, tmp_path: Path) 
 def test_emulated_time_limit_and_stop(arm: QemuDevice, tmp_path: Path) -> None:
     arm.push({"program": arm_program(tmp_path, FAMILY)})
     ran = arm.run(["./program"], timeout=0.5)
-    assert ran.timed_out and gone(int(ran.stdout.split()[1]))
+    assert ran.timed_out and gone(int(ran.stdout.split()[2]))
     process = arm.spawn(["./program"])
     deadline = time.monotonic() + 5
     while not process.output() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert process.stop() < 0 and gone(int(process.output().split()[1]))
+    assert process.stop() < 0 and gone(int(process.output().split()[2]))
 
 
 def test_a_crash_shows_its_signal(arm: QemuDevice, tmp_path: Path) -> None:
