@@ -34,10 +34,11 @@ demo: $(VENV)/.installed-demo
 	cd examples/demo && ../../$(BIN)/buildtool verify --profile linux-aarch64 --device qemu
 
 # Debian packages that only tests use; without root they are left out and those tests skip, saying so.
-TEST_PACKAGES := clang lld llvm adb openssh-server pocl-opencl-icd ocl-icd-libopencl1
+TEST_PACKAGES := clang lld llvm adb openssh-server pocl-opencl-icd ocl-icd-libopencl1 mksh busybox
 
 tools: $(VENV)/.installed-test
 	$(BIN)/buildtool doctor --install
+	$(BIN)/buildtool -q doctor --install --opencl >/dev/null || echo "no OpenCL for the emulated device: its tests will skip"
 	@missing=$$(for p in $(TEST_PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ]; then apt-get update -qq && \

@@ -119,6 +119,17 @@ def _qemu(settings: Settings) -> str:
     return _version_line(find_qemu(Abi.ARM64))
 
 
+def _opencl(settings: Settings) -> str:
+    from buildtool.devices import opencl
+
+    found = opencl.for_abi(Abi.ARM64, native=False)
+    if found is not None:
+        return f"PoCL at {found.root}"
+    if opencl.arm64_root().is_dir():
+        raise ToolMissing("no linker for it", fix="Debian/Ubuntu: apt-get install binutils-aarch64-linux-gnu")
+    raise ToolMissing("not installed", fix="run: buildtool doctor --install --opencl")
+
+
 def _adb(settings: Settings) -> str:
     program = which("adb")
     if program is None:
@@ -206,6 +217,7 @@ PROBES: tuple[tuple[str, str, bool, Callable[[Settings], str]], ...] = (
     ("a cross compiler", "linux-aarch64", True, _toolchain("auto")),
     ("aarch64 C library", _PHONELESS, True, _sysroot),
     ("qemu", _PHONELESS, True, _qemu),
+    ("emulated OpenCL", "OpenCL checks on the emulated device", False, _opencl),
     ("Android NDK", "android", False, _toolchain("ndk")),
     ("OpenCLML SDK", "android-clml", False, _clml),
     ("adb", "phones", False, _adb),

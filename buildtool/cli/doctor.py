@@ -8,7 +8,7 @@ import typer
 
 from buildtool.cli.options import Json, SettingsFile
 from buildtool.core.console import print_json, print_table, screen
-from buildtool.core.errors import EXIT_FAILED
+from buildtool.core.errors import EXIT_FAILED, UsageError
 
 
 def doctor(
@@ -22,6 +22,10 @@ def doctor(
         bool,
         typer.Option("--no-root", help="With --install: use the private route even where root is to be had."),
     ] = False,
+    opencl: Annotated[
+        bool,
+        typer.Option("--opencl", help="With --install: also OpenCL (PoCL, a CPU's) for the emulated device."),
+    ] = False,
     settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
@@ -29,7 +33,7 @@ def doctor(
 
     Ends with 1 when something is missing that every build or the emulated device needs.
 
-    Example: buildtool doctor --install
+    Example: buildtool doctor --install --opencl
     """
     from dataclasses import asdict
 
@@ -37,11 +41,19 @@ def doctor(
     from buildtool.settings import load
 
     loaded = load(settings)
+    if opencl and not install:
+        raise UsageError("--opencl says what to install", where="--opencl", fix="add --install")
     if install:
         from buildtool.debian import install as install_packages
         from buildtool.toolchains.cross import private_debian_root
 
         for line in install_packages(private_debian_root(), allow_root=not no_root):
+            screen.info(line)
+    if opencl:
+        from buildtool.debian import install_opencl
+        from buildtool.devices.opencl import arm64_root
+
+        for line in install_opencl(arm64_root()):
             screen.info(line)
     findings = examine(loaded)
     blocking = [f for f in findings if f.required and f.status != "ok"]

@@ -144,7 +144,7 @@ def _run_several(
     """The checks of the files here, those of the devices in a process for each device."""
     from buildtool import settings as settings_room
     from buildtool.verify import Report, parallel
-    from buildtool.verify.check import DEVICE
+    from buildtool.verify.model import DEVICE
 
     screen.step(f"verify {artifacts.profile} {artifacts.abi.value} on {', '.join(devices)}")
     words = ["verify", str(artifacts.root), "--json"]

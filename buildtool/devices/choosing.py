@@ -197,6 +197,7 @@ def _emulated(
     """``sysroot``: a system of its own, emulated even where this machine could run it natively."""
     from buildtool.build.layout import build_root
     from buildtool.core.types import Abi
+    from buildtool.devices import opencl
     from buildtool.devices.qemu import QemuDevice, default_root, find_qemu
     from buildtool.toolchains.cross import find_sysroot, triple_of
     from buildtool.toolchains.host import host_abi
@@ -205,9 +206,14 @@ def _emulated(
     abi = host if spec == "local" else toolchain.abi if toolchain else Abi.ARM64
     root = default_root(spec, abi, str(build_root(settings)))
     if abi is host and sysroot is None:
-        return QemuDevice(root, abi=abi, sysroot=None, qemu=None)
-    if sysroot is None and toolchain is not None:
-        sysroot = toolchain.sysroot
+        found = opencl.for_abi(abi, native=True)
+        return QemuDevice(root, abi=abi, sysroot=None, qemu=None, opencl=found)
+    named = sysroot or settings.toolchains.sysroot
+    sysroot = sysroot or (toolchain.sysroot if toolchain else None)
     if sysroot is None:
         sysroot = find_sysroot(triple_of(abi), explicit=settings.toolchains.sysroot)
-    return QemuDevice(root, abi=abi, sysroot=sysroot, qemu=find_qemu(abi))
+    found = None
+    if not named and sysroot == find_sysroot(triple_of(abi)):
+        # The system that brings OpenCL takes the place of Debian's, never of one that was named.
+        found = opencl.for_abi(abi, native=False)
+    return QemuDevice(root, abi=abi, sysroot=sysroot, qemu=find_qemu(abi), opencl=found)

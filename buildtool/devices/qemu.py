@@ -29,6 +29,7 @@ from buildtool.toolchains.cross import private_debian_root
 
 if TYPE_CHECKING:
     from buildtool.devices.base import RemoteProcess
+    from buildtool.devices.opencl import EmulatedOpenCl
 
 _QEMU_NAMES = {
     Abi.ARM64: "qemu-aarch64",
@@ -59,12 +60,23 @@ class QemuDevice:
 
     ``root`` holds what is pushed. ``sysroot`` has the target's C library; None
     runs static programs only (or the host's own). ``qemu`` None runs natively.
+    ``opencl`` brings an OpenCL library, for emulation with a system root that takes
+    the sysroot's place.
     """
 
-    def __init__(self, root: Path, *, abi: Abi, sysroot: Path | None, qemu: Path | None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        abi: Abi,
+        sysroot: Path | None,
+        qemu: Path | None,
+        opencl: EmulatedOpenCl | None = None,
+    ) -> None:
         self._folder = root.absolute() / "data" / "local" / "tmp" / f"buildtool-{getpass.getuser()}"
         self._abi = abi
-        self._sysroot = sysroot
+        self._opencl = opencl
+        self._sysroot = opencl.root if opencl and opencl.root else sysroot
         self._qemu = qemu
         self._running: list[LocalProcess] = []
 
@@ -89,6 +101,7 @@ class QemuDevice:
             soc=platform.processor() or platform.machine(),
             free_bytes=shutil.disk_usage(self._folder).free,
             page_size=os.sysconf("SC_PAGE_SIZE"),
+            opencl=str(self._opencl.library) if self._opencl else None,
         )
 
     def push(self, files: Mapping[str, Path]) -> Pushed:
@@ -163,10 +176,14 @@ class QemuDevice:
         path = Path(program) if PurePosixPath(program).is_absolute() else self._inside(program)
         self._check_program(path)
         host_env = {name: os.environ[name] for name in _PASSED if name in os.environ}
-        if self._qemu is None:
-            return [str(path), *argv[1:]], {**host_env, **env}
-        words = [str(self._qemu)]
         variables = dict(env)
+        if self._opencl is not None:
+            for name, value in self._opencl.env.items():
+                both = [variables.get(name, ""), value] if name == "LD_LIBRARY_PATH" else [value]
+                variables[name] = ":".join(part for part in both if part)
+        if self._qemu is None:
+            return [str(path), *argv[1:]], {**host_env, **variables}
+        words = [str(self._qemu)]
         if self._sysroot is not None:
             words += ["-L", str(self._sysroot)]
             libraries = [variables.get("LD_LIBRARY_PATH", ""), str(self._sysroot / "lib")]

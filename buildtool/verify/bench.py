@@ -21,12 +21,14 @@ from buildtool.devices.base import Device, Pushed
 from buildtool.toolchains.model import Toolchain
 from buildtool.verify import probe as probe_module
 from buildtool.verify import smoke
-from buildtool.verify.check import DEVICE, TOOLCHAIN, TVM_PYTHON, CantObserve
 from buildtool.verify.closure import vendor_libraries
+from buildtool.verify.model import DEVICE, TOOLCHAIN, TVM_PYTHON, CantObserve
 
 T = TypeVar("T")
 HELLO_SECONDS = 120.0
 TASK_SECONDS = 180.0
+_OPENCL_SECONDS = 120.0
+"""A first look at an OpenCL driver may compile its own kernels; PoCL under emulation takes 1 s."""
 _HOST_EXTRA = "pip install 'buildtool[host]'"
 
 
@@ -136,7 +138,33 @@ class Bench:
         object_file, output = self.folder() / "kernels.o", self.folder() / "libbuildtool_llvm.so"
         triple = self.artifacts.triple
         reply = self.ask({"task": "compile_llvm", "triple": triple, "n": n, "object": str(object_file)})
-        return smoke.link_object(object_file, self.artifacts, self._tools, output), reply
+        return smoke.link_objects([object_file], self.artifacts, self._tools, output), reply
+
+    def opencl_info(self, library: str) -> dict[str, str]:
+        """What our ``opencl_info`` program reads from the device's OpenCL ``library``, by key."""
+        return self._once("opencl", lambda: self._read_opencl(library))
+
+    def _read_opencl(self, library: str) -> dict[str, str]:
+        program = smoke.build_opencl_program(self._tools, self.folder())
+        self.push_scratch({program.name: program})
+        ran = self.device.run([f"./{program.name}", library], timeout=_OPENCL_SECONDS)
+        lines = ran.stdout.splitlines()
+        if ran.returncode != 0 or not lines or lines[-1] != "end=ok":
+            how = "ended at the time limit" if ran.timed_out else f"exit code {ran.returncode}"
+            words = (ran.stderr or ran.stdout).strip().splitlines()[-3:]
+            raise CheckFailed(f"the OpenCL library {library} does not work", found=how, details=words)
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    def opencl_library(self, name: str, kernel: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
+        """``muladd`` for OpenCL from TVM's own compiler, linked; and how it was compiled."""
+        return self._once(f"opencl {name}", lambda: self._compile_opencl(name, kernel))
+
+    def _compile_opencl(self, name: str, kernel: Mapping[str, Any]) -> tuple[Path, dict[str, Any]]:
+        where = {"folder": str(self.folder()), "name": name, "triple": self.artifacts.triple}
+        reply = self.ask({"task": "compile_opencl", **where, **kernel})
+        output = self.folder() / f"libbuildtool_{name.replace('-', '_')}.so"
+        objects = [Path(path) for path in reply["objects"]]
+        return smoke.link_objects(objects, self.artifacts, self._tools, output), reply
 
     @property
     def _tools(self) -> Toolchain:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from buildtool.artifacts import Artifact, ArtifactSet
-from buildtool.core.errors import CheckFailed
 from buildtool.devices.base import Device
 from buildtool.toolchains.model import Toolchain
+from buildtool.verify.bench import Bench
 from buildtool.verify.closure import SystemLibraries
-from buildtool.verify.model import Outcome, Status
-
-if TYPE_CHECKING:
-    from buildtool.verify.bench import Bench
-
-ARTIFACTS = "artifacts"
-TOOLCHAIN = "toolchain"
-DEVICE = "device"
-TVM_PYTHON = "tvm-python"
+from buildtool.verify.model import ARTIFACTS, Outcome, Status
 
 
 @dataclass(frozen=True)
@@ -91,7 +83,3 @@ def verdict(good: bool, measured: str, expected: str, *, evidence: str = "", fix
     if good:
         return passed(measured, expected, evidence)
     return failed(measured, expected, evidence=evidence, fix=fix)
-
-
-class CantObserve(CheckFailed):
-    """Raised inside a check when the thing could not be looked at: becomes SKIP with this reason."""

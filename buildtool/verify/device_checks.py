@@ -9,8 +9,8 @@ import struct
 from buildtool.core.files import human_size
 from buildtool.devices.base import Ran
 from buildtool.verify import smoke
-from buildtool.verify.check import DEVICE, TOOLCHAIN, Check, Context, failed, skipped, verdict
-from buildtool.verify.model import Outcome
+from buildtool.verify.check import Check, Context, failed, verdict
+from buildtool.verify.model import DEVICE, TOOLCHAIN, Outcome
 
 RUN_SECONDS = 60.0
 
@@ -130,27 +130,4 @@ def _bits(value: float) -> int:
     return int(bits)
 
 
-class OpenCl(Check):
-    id = "opencl-present"
-    title = "the device has an OpenCL library for a runtime built with OpenCL"
-    needs = frozenset({DEVICE})
-    each_file = False
-
-    def applies(self, context: Context) -> bool:
-        value = context.artifacts.options.get("USE_OPENCL", "OFF").upper()
-        return value not in ("OFF", "0", "FALSE", "NO", "N", "")
-
-    def run(self, context: Context) -> Outcome:
-        properties = context.device.properties()
-        if properties.opencl is None:
-            return skipped(
-                f"{context.device.name} has no OpenCL library: kernels on its GPU can't be tried",
-                expected="libOpenCL.so",
-            )
-        evidence = ""
-        if properties.system == "android":
-            evidence = "seen by the shell; an app sees it only when the vendor lists it as public"
-        return verdict(True, properties.opencl, "libOpenCL.so", evidence=evidence)
-
-
-CHECKS: tuple[Check, ...] = (DeviceAbi(), Push(), RpcStarts(), SmokeAbi(), KernelDirect(), OpenCl())
+CHECKS: tuple[Check, ...] = (DeviceAbi(), Push(), RpcStarts(), SmokeAbi(), KernelDirect())

@@ -6,6 +6,21 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from buildtool.core.errors import CheckFailed
+
+# What a check may need.
+ARTIFACTS = "artifacts"
+TOOLCHAIN = "toolchain"
+DEVICE = "device"
+TVM_PYTHON = "tvm-python"
+
+FFI = "libtvm_ffi.so"
+RUNTIME = "libtvm_runtime.so"
+
+
+class CantObserve(CheckFailed):
+    """Raised inside a check when the thing could not be looked at: becomes SKIP with this reason."""
+
 
 class Status(str, enum.Enum):
     PASS = "PASS"  # noqa: S105

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import struct
 import sys
@@ -229,8 +230,165 @@ def run_llvm(request: dict[str, Any]) -> dict[str, Any]:
     return reply
 
 
+def _schedules() -> Any:
+    import tvm
+
+    return getattr(tvm, "s_tir", None) or tvm.tir  # renamed after v0.24
+
+
+def _muladd(n: int, dtype: str, *, packed: bool) -> Any:
+    """TIR of ``c = a * b + a`` over ``n`` numbers, its loop bound to OpenCL's groups and items.
+
+    ``packed``: as (n / 4, 1, 4), four a work item, as a texture holds them.
+    """
+    import tvm
+    from tvm import te
+
+    shape = (n // 4, 1, 4) if packed else (n,)
+    a, b = (te.placeholder(shape, name=name, dtype=dtype) for name in "ab")
+    total = te.compute(shape, lambda *i: a(*i) * b(*i) + a(*i), name="c")
+    function = te.create_prim_func([a, b, total]).with_attr("global_symbol", "muladd")
+    schedule = _schedules().Schedule(tvm.IRModule({"muladd": function}))
+    schedule.work_on("muladd")
+    block = (getattr(schedule, "get_sblock", None) or schedule.get_block)("c")
+    first, *rest = schedule.get_loops(block)
+    outer, inner = schedule.split(first, [None, 32])
+    schedule.bind(outer, "blockIdx.x")
+    schedule.bind(inner, "threadIdx.x")
+    if packed:
+        schedule.vectorize(rest[-1])
+    return schedule.mod
+
+
+def _with_textures(module: Any, dtype: str) -> Any:
+    """The same module with its parameters in texture memory: by its own printed form, read again."""
+    import tvm.script
+
+    plain = f'"{dtype}")'
+    return tvm.script.from_source(module.script().replace(plain, f'"{dtype}", scope="global.texture")'))
+
+
+def _adreno_pipeline(target: Any) -> list[tuple[str, Callable[[Any], Any]]]:
+    """Ways to compile for textures, with the word the report uses for each."""
+    import tvm
+
+    def own(module: Any) -> Any:
+        return tvm.compile(module, target=target, tir_pipeline="adreno")
+
+    def tripled(module: Any) -> Any:
+        # Releases 0.25 to 0.27 registered the pipeline without the two passes that build() unpacks.
+        from tvm.tirx import compilation_pipeline as pipelines
+
+        registered = pipelines.PIPELINE_MAP["adreno"]
+        finish = pipelines.finalize_host_passes, pipelines.finalize_device_passes
+        pipelines.PIPELINE_MAP["adreno"] = lambda **options: (registered(**options), *finish)
+        return own(module)
+
+    return [("pipeline adreno", own), ("pipeline adreno, registered with its final passes", tripled)]
+
+
+def compile_opencl(request: dict[str, Any]) -> dict[str, Any]:
+    """Compile ``muladd`` for OpenCL to object files in ``folder``; the caller links them.
+
+    ``texture``: with texture parameters, for ``device: adreno``.
+    """
+    import tvm
+
+    texture, dtype, n = bool(request["texture"]), request["dtype"], request["n"]
+    if not tvm.get_global_func("target.build.opencl", allow_missing=True):
+        raise Cant(f"tvm {tvm.__version__} was built without OpenCL code generation")
+    kind = {"kind": "opencl", "device": "adreno"} if texture else {"kind": "opencl"}
+    host = {"kind": "llvm", "mtriple": request["triple"]}
+    target = tvm.target.Target(kind, host=tvm.target.Target(host))
+    module = _muladd(n, dtype, packed=texture)
+    if texture:
+        library, form = _compile_texture(_with_textures(module, dtype), target)
+    else:
+        compiler = getattr(tvm, "compile", None) or tvm.build
+        library, form = compiler(module, target=target), "default pipeline"
+    source = _device_source(library)
+    objects: list[str] = []
+
+    def keep(path: str, files: list[str], *_: Any, **__: Any) -> None:
+        for name in files:
+            copy = os.path.join(request["folder"], f"{request['name']}-{os.path.basename(name)}")  # noqa: PTH118, PTH119
+            shutil.copyfile(name, copy)
+            objects.append(copy)
+        with open(path, "wb"):  # noqa: PTH123 - it looks for the file
+            pass
+
+    library.export_library(os.path.join(request["folder"], "unlinked.so"), fcompile=keep)  # noqa: PTH118
+    return {"objects": objects, "form": form, "images": source.count("image2d"), "bytes": len(source)}
+
+
+def _compile_texture(module: Any, target: Any) -> tuple[Any, str]:
+    refused: list[str] = []
+    for form, compiler in _adreno_pipeline(target):
+        try:
+            library = compiler(module)
+        except Exception as exc:
+            refused.append(f"{form}: {type(exc).__name__}: {str(exc).strip().splitlines()[-1][:120]}")
+            continue
+        if "read_image" in _device_source(library):
+            return library, form
+        refused.append(f"{form}: its kernel reads no image")
+    raise Cant("this tvm's code generation makes no texture kernel: " + "; ".join(refused))
+
+
+def _device_source(library: Any) -> str:
+    module = getattr(library, "mod", library)
+    imported = getattr(module, "imports", None) or module.imported_modules
+    return "".join(m.inspect_source() if hasattr(m, "inspect_source") else m.get_source() for m in imported)
+
+
+def run_opencl(request: dict[str, Any]) -> dict[str, Any]:
+    """Run the linked ``muladd`` on the device's OpenCL and compare with numpy."""
+    import numpy as np
+    import tvm
+
+    session = connect(request)
+    module = _loaded(session, request["library"])
+    device = session.cl(0)
+    n, dtype, texture = request["n"], request["dtype"], bool(request["texture"])
+    shape = (n // 4, 1, 4) if texture else (n,)
+    rng = np.random.default_rng(request["seed"])
+    # Eighths of small integers: exact in float32, and in float16 too, however the device fuses.
+    a, b = (rng.integers(-24, 25, shape).astype(dtype) / np.dtype(dtype).type(8) for _ in range(2))
+    make = getattr(tvm.runtime, "empty", None) or tvm.nd.empty
+    scope = {"mem_scope": "global.texture"} if texture else {}
+    arguments = [make(shape, dtype, device, **scope) for _ in range(3)]
+    for tensor, data in zip(arguments, (a, b, np.full(shape, 77, dtype))):  # noqa: B905
+        tensor.copyfrom(data)
+    module["muladd"](*arguments)
+    return _compare(arguments[2].numpy(), a * b + a)
+
+
+def opencl_attributes(request: dict[str, Any]) -> dict[str, Any]:
+    """What TVM's runtime on the device tells of its OpenCL device."""
+    device = connect(request).cl(0)
+    if not device.exist:
+        return {"exist": False}
+    return {
+        "exist": True,
+        "name": str(device.device_name),
+        "compute_units": int(device.multi_processor_count),
+        "max_work_group_size": int(device.max_threads_per_block),
+    }
+
+
 TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    f.__name__: f for f in (hello, copy, saxpy, saxpy_refuses, compile_llvm, run_llvm)
+    f.__name__: f
+    for f in (
+        hello,
+        copy,
+        saxpy,
+        saxpy_refuses,
+        compile_llvm,
+        run_llvm,
+        compile_opencl,
+        run_opencl,
+        opencl_attributes,
+    )
 }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from buildtool.core.errors import CheckFailed
 from buildtool.core.files import human_size
 from buildtool.verify import smoke
-from buildtool.verify.check import DEVICE, TOOLCHAIN, TVM_PYTHON, CantObserve, Check, Context, verdict
-from buildtool.verify.model import Outcome
+from buildtool.verify.check import Check, Context, verdict
+from buildtool.verify.model import DEVICE, TOOLCHAIN, TVM_PYTHON, CantObserve, Outcome
 
 _ELEMENTS = 100_003
 """Odd, and larger than a vector unit or a packet."""
@@ -20,7 +20,9 @@ _TOLERANCE = 1e-5
 64 products summed in float32 round at most 64 x 6e-8; sums in another order stay within that."""
 
 
-class _RpcCheck(Check):
+class RpcCheck(Check):
+    """Base of the checks that ask the probe for something on the device's server."""
+
     needs = frozenset({DEVICE, TVM_PYTHON})
     each_file = False
 
@@ -40,7 +42,7 @@ class _RpcCheck(Check):
             raise CheckFailed(exc.what, fix=exc.fix, details=details) from exc
 
 
-class RpcCopy(_RpcCheck):
+class RpcCopy(RpcCheck):
     id = "rpc-copy"
     title = "an array sent to the device comes back equal"
 
@@ -56,7 +58,7 @@ class RpcCopy(_RpcCheck):
         )
 
 
-class RpcKernel(_RpcCheck):
+class RpcKernel(RpcCheck):
     id = "rpc-kernel"
     title = "our C kernel, loaded by RPC, equals numpy"
     needs = frozenset({DEVICE, TOOLCHAIN, TVM_PYTHON})
@@ -72,7 +74,7 @@ class RpcKernel(_RpcCheck):
         )
 
 
-class RpcError(_RpcCheck):
+class RpcError(RpcCheck):
     id = "rpc-error"
     title = "a kernel's own error reaches the client"
     needs = frozenset({DEVICE, TOOLCHAIN, TVM_PYTHON})
@@ -84,7 +86,7 @@ class RpcError(_RpcCheck):
         return verdict("takes x, y, out" in str(reply["message"]), said[-160:], "the kernel's message")
 
 
-class _LlvmCheck(_RpcCheck):
+class _LlvmCheck(RpcCheck):
     needs = frozenset({DEVICE, TOOLCHAIN, TVM_PYTHON})
     function = ""
     exact = False

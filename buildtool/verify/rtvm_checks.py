@@ -20,9 +20,8 @@ from buildtool.models.runner import RELAX, detect, remote_folder, run_model
 from buildtool.toolchains.model import Toolchain
 from buildtool.verify import smoke
 from buildtool.verify.bench import Bench
-from buildtool.verify.check import DEVICE, TOOLCHAIN, CantObserve, Check, Context, failed, passed, verdict
-from buildtool.verify.model import Outcome
-from buildtool.verify.static_elf import FFI
+from buildtool.verify.check import Check, Context, failed, passed, verdict
+from buildtool.verify.model import DEVICE, FFI, TOOLCHAIN, CantObserve, Outcome
 
 RUN_SECONDS = 120.0
 _SHAPE = (2, 3)

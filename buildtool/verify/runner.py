@@ -13,11 +13,11 @@ from buildtool.core.errors import BuildtoolError, UsageError, unknown
 from buildtool.core.files import sha256_file
 from buildtool.devices.base import Device
 from buildtool.toolchains.model import Toolchain
-from buildtool.verify import device_checks, rpc_checks, rtvm_checks, static_android, static_elf
+from buildtool.verify import device_checks, opencl_checks, rpc_checks, rtvm_checks, static_android, static_elf
 from buildtool.verify.bench import Bench
-from buildtool.verify.check import DEVICE, TVM_PYTHON, CantObserve, Check, Context, failed, skipped
+from buildtool.verify.check import Check, Context, failed, skipped
 from buildtool.verify.closure import system_libraries, vendor_libraries
-from buildtool.verify.model import Outcome, Report, Result
+from buildtool.verify.model import DEVICE, TVM_PYTHON, CantObserve, Outcome, Report, Result
 
 CHECKS: tuple[Check, ...] = (
     *static_elf.CHECKS,
@@ -25,6 +25,7 @@ CHECKS: tuple[Check, ...] = (
     *device_checks.CHECKS,
     *rtvm_checks.CHECKS,
     *rpc_checks.CHECKS,
+    *opencl_checks.CHECKS,
 )
 """Every check, in the order of the report. A new one goes into its module's list."""
 

@@ -12,9 +12,8 @@ from buildtool.core.errors import CheckFailed
 from buildtool.core.paths import data_dir
 from buildtool.core.process import run
 from buildtool.toolchains.model import Toolchain
-from buildtool.verify.check import CantObserve
 from buildtool.verify.closure import closure, system_libraries, unresolved
-from buildtool.verify.static_elf import FFI, RUNTIME
+from buildtool.verify.model import FFI, RUNTIME, CantObserve
 
 KERNEL = "buildtool_saxpy"
 _WARNINGS = ("-Wall", "-Wextra", "-Werror")
@@ -43,6 +42,13 @@ def build_abi_program(toolchain: Toolchain, folder: Path) -> Path:
     source = data_dir("native") / "smoke" / "smoke_abi.c"
     words: list[str | Path] = ["-std=c11", "-D_DEFAULT_SOURCE", "-O2", *_WARNINGS, "-fPIE", "-pie", source]
     return _compile(toolchain.cc, toolchain, words, folder / "smoke_abi")
+
+
+def build_opencl_program(toolchain: Toolchain, folder: Path) -> Path:
+    """``opencl_info``, which asks the device's OpenCL library without TVM and without OpenCL headers."""
+    source = data_dir("native") / "smoke" / "opencl_info.c"
+    words: list[str | Path] = ["-std=c11", "-D_DEFAULT_SOURCE", "-O2", *_WARNINGS, "-fPIE", "-pie", source]
+    return _compile(toolchain.cc, toolchain, [*words, "-ldl"], folder / "opencl_info")
 
 
 def expected_checksum(seed: int) -> str:
@@ -114,9 +120,9 @@ def build_caller(artifacts: ArtifactSet, toolchain: Toolchain, folder: Path) -> 
     return _compile(toolchain.cc, toolchain, [*words, source, "-ldl"], folder / "call_kernel")
 
 
-def link_object(object_file: Path, artifacts: ArtifactSet, toolchain: Toolchain, output: Path) -> Path:
-    """Link an object file from TVM's compiler into a library that a server can load."""
-    words: list[str | Path] = ["-shared", "-fPIC", f"-Wl,-soname,{output.name}", object_file]
+def link_objects(objects: Sequence[Path], artifacts: ArtifactSet, toolchain: Toolchain, output: Path) -> Path:
+    """Link object files from TVM's compiler into a library that a server can load."""
+    words: list[str | Path] = ["-shared", "-fPIC", f"-Wl,-soname,{output.name}", *objects]
     _compile(toolchain.cxx, toolchain, [*words, *_runtime_link(artifacts)], output)
     check_links(output, artifacts, toolchain)
     return output

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from buildtool.artifacts import Artifact, read_elf
-from buildtool.verify.check import TOOLCHAIN, Check, Context, passed, skipped, verdict
-from buildtool.verify.model import Outcome
-from buildtool.verify.static_elf import FFI, first_few
+from buildtool.verify.check import Check, Context, passed, skipped, verdict
+from buildtool.verify.model import FFI, TOOLCHAIN, Outcome
+from buildtool.verify.static_elf import first_few
 
 LIBCXX = "libc++_shared.so"
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from buildtool.artifacts import ElfFacts
 from buildtool.verify.check import Check, Context, passed, skipped, verdict
 from buildtool.verify.closure import closure, unresolved
-from buildtool.verify.model import Outcome
+from buildtool.verify.model import FFI, RUNTIME, Outcome
 
 PAGE_16K = 16384
 PAGE_4K = 4096
@@ -244,7 +244,6 @@ FFI_RUNTIME_EXPORTS = (
     "TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace", "TVMBackendParallelLaunch",
     "TVMBackendParallelBarrier",
 )  # fmt: skip
-RUNTIME, FFI = "libtvm_runtime.so", "libtvm_ffi.so"
 
 
 class Exports(Check):

@@ -18,17 +18,20 @@ _ABIS = {"x86_64": "x86_64", "aarch64": "arm64-v8a"}
 class LocalDevice:
     name = "local"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, opencl: Path | None = None) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.closed = False
+        self.opencl = opencl
 
     @property
     def workdir(self) -> PurePosixPath:
         return PurePosixPath(self.folder)
 
     def properties(self) -> Properties:
-        return Properties(abis=(_ABIS[platform.machine()],), model="this machine", system="linux")
+        abis = (_ABIS[platform.machine()],)
+        opencl = str(self.opencl) if self.opencl else None
+        return Properties(abis=abis, model="this machine", system="linux", opencl=opencl)
 
     def push(self, files: Mapping[str, Path]) -> Pushed:
         sent = size = 0

@@ -18,7 +18,7 @@ from buildtool.core.errors import CheckFailed
 from buildtool.verify import bench as bench_module
 from buildtool.verify import probe
 from buildtool.verify.bench import Bench
-from buildtool.verify.check import CantObserve
+from buildtool.verify.model import CantObserve
 from tests.standins.binaries import ADD, artifact, artifact_set, compile_c, host_toolchain
 
 MAGIC = 0x2F271

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from buildtool.core.errors import CheckFailed, ConfigError, UsageError
 from buildtool.verify import CHECKS, Outcome, Report, Result, Status, report, runner, select, verify
-from buildtool.verify.check import DEVICE, CantObserve, Check, Context, passed
+from buildtool.verify.check import Check, Context, passed
+from buildtool.verify.model import DEVICE, CantObserve
 from tests.standins.binaries import ADD, artifact, artifact_set, compile_c, host_toolchain
 
 
