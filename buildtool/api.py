@@ -44,6 +44,8 @@ class Request:
     cache: str | None = None
     locked: bool = False
     strip: bool = True
+    link_static: bool = False
+    """Host compiler: LLVM's static libraries instead of libLLVM.so."""
 
     def flags(self) -> dict[str, object]:
         """The settings that these flags override, by dotted key."""
@@ -140,6 +142,29 @@ def find_clml(context: Context, toolchain: Toolchain) -> ClmlSdk | None:
     return read_clml(named, toolchain.abi)
 
 
+def find_host_llvm(profile: str, context: Context, toolchain: Toolchain) -> str | None:
+    """USE_LLVM for a profile that builds the compiler; None for others, and where the user sets it.
+
+    Raises ToolMissing when no LLVM here will do.
+    """
+    from buildtool.profiles.builtin import define
+    from buildtool.toolchains.llvm import find_llvm
+
+    request, settings = context.request, context.settings
+    definition = define(profile, settings)
+    by_set = any(word.startswith("USE_LLVM=") for word in request.sets)
+    if definition.base.name != "host" or by_set:
+        return None
+    if any("USE_LLVM" in layer.options for _, layer in definition.layers):
+        return None
+    named = settings.path("toolchains.llvm_config")
+    llvm, notes = find_llvm(context.source.root, toolchain.version, explicit=str(named) if named else None)
+    for note in notes:
+        screen.info(f"note: {note}")
+    screen.info(f"LLVM {llvm.version} ({llvm.config})")
+    return llvm.value(static=request.link_static)
+
+
 def plan_profile(profile: str, context: Context) -> BuildPlan:
     """Everything that building one profile for one ABI needs, resolved and checked; nothing is built.
 
@@ -155,7 +180,13 @@ def plan_profile(profile: str, context: Context) -> BuildPlan:
         toolchain = replace(toolchain, cmake_args=(*toolchain.cmake_args, *clml.cmake_args()))
         profile = "android-clml" if profile == "android" else profile
     resolved = profiles.resolve(
-        profile, source, settings, sets=context.request.sets, toolchain=toolchain, clml=clml
+        profile,
+        source,
+        settings,
+        sets=context.request.sets,
+        toolchain=toolchain,
+        clml=clml,
+        llvm=find_host_llvm(profile, context, toolchain),
     )
     return build.plan(
         source,

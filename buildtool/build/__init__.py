@@ -28,6 +28,7 @@ def plan(
     """
     from buildtool.build import tools
 
+    heavy = tools.COMPILER_MEMORY_PER_JOB if builds_compiler(profile) else tools.MEMORY_PER_JOB
     return BuildPlan(
         source=source,
         toolchain=toolchain,
@@ -35,10 +36,15 @@ def plan(
         build_dir=build_dir.absolute(),
         build_type=build_type,
         launcher=tools.find_launcher(cache),
-        jobs=jobs or tools.default_jobs(),
+        jobs=jobs or tools.default_jobs(heavy),
         cmake=tools.find_cmake(),
         ninja=tools.find_ninja(),
     )
+
+
+def builds_compiler(profile: Profile) -> bool:
+    """Whether TVM's compiler is among the targets: larger compiles, and one very large link."""
+    return bool({"tvm", "tvm_compiler"} & set(profile.targets))
 
 
 def build(what: BuildPlan) -> BuildResult:

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from buildtool.build import companion, effects, fileapi, fingerprint
+from buildtool.build import builds_compiler, companion, effects, fileapi, fingerprint
 from buildtool.build.environment import build_environment, ignored
 from buildtool.build.model import BuildPlan, BuildResult, Effect
 from buildtool.build.progress import NINJA_STATUS, BuildProgress
+from buildtool.build.tools import link_jobs
 from buildtool.core.console import screen
 from buildtool.core.errors import BuildFailed, BuildtoolError, UsageError
 from buildtool.core.files import atomic_write, locked, read_json
@@ -161,6 +162,9 @@ def _common_words(plan: BuildPlan) -> list[str]:
         f"-DCMAKE_PROJECT_INCLUDE={data_dir('toolchains') / 'inject.cmake'}",
         f"-DBUILDTOOL_LINK_OPTIONS={';'.join(link_options(plan))}",
     ]
+    if builds_compiler(plan.profile):
+        # Linking takes gigabytes where compiling takes hundreds of megabytes.
+        words += [f"-DCMAKE_JOB_POOLS=link={link_jobs(plan.jobs)}", "-DCMAKE_JOB_POOL_LINK=link"]
     if plan.toolchain.toolchain_file is not None:
         words.append(f"-DCMAKE_TOOLCHAIN_FILE={plan.toolchain.toolchain_file}")
     program = plan.launcher.program

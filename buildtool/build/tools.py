@@ -12,6 +12,10 @@ from buildtool.core.process import which
 
 MEMORY_PER_JOB = 700 * 1000 * 1000
 """Bytes; the largest compile of the 0.25 runtime peaks at 426 MB, with room for the linker."""
+COMPILER_MEMORY_PER_JOB = 1100 * 1000 * 1000
+"""Bytes; the same for TVM's compiler, whose LLVM files are the largest."""
+LINK_MEMORY = 2500 * 1000 * 1000
+"""Bytes that linking libtvm_compiler takes with LLVM's static libraries."""
 
 
 def _from_wheel(package: str, program: str) -> Path | None:
@@ -82,10 +86,16 @@ def available_memory() -> int | None:
     return None
 
 
-def default_jobs() -> int:
+def link_jobs(jobs: int) -> int:
+    """Links at once: never more than memory holds, whatever the number of compiles."""
+    memory = available_memory()
+    return jobs if memory is None else max(1, min(jobs, memory // LINK_MEMORY))
+
+
+def default_jobs(memory_per_job: int = MEMORY_PER_JOB) -> int:
     """One job a usable core, fewer when memory would not hold them."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory = available_memory()
     if memory is None:
         return cores
-    return max(1, min(cores, memory // MEMORY_PER_JOB))
+    return max(1, min(cores, memory // memory_per_job))

@@ -1,4 +1,4 @@
-"""``buildtool android | linux-aarch64 | host-runtime | host | build``: from source to artifacts."""
+"""``buildtool android | linux-aarch64 | host-runtime | build``: from source to artifacts."""
 
 from __future__ import annotations
 
@@ -78,25 +78,6 @@ def host_runtime(
     _build("host-runtime", locals())
 
 
-def host(
-    source: Source = None,
-    settings: SettingsFile = None,
-    sets: Sets = None,
-    jobs: Jobs = None,
-    cache: Cache = None,
-    build_type: BuildType = None,
-    build_dir: BuildDir = None,
-    clml: Clml = None,
-    locked: Locked = False,
-    as_json: Json = False,
-) -> None:
-    """Build TVM's compiler for this machine (needs LLVM's development files; takes hours of CPU time).
-
-    Example: buildtool host --source ~/tvm --set USE_LLVM=/usr/bin/llvm-config-19
-    """
-    _build("host", locals())
-
-
 def android(
     source: Source = None,
     settings: SettingsFile = None,
@@ -135,10 +116,10 @@ def android(
     lines: list[Line] = []
     context = None
     for name in dict.fromkeys(abis):
-        request = _request({**values, "abi": name})
+        request = build_request({**values, "abi": name})
         context = context or api.open_context(request)
         lines.append(api.build_profile("android", request, context=context))
-    _show(lines, as_json)
+    show_lines(lines, as_json)
 
 
 def build(
@@ -165,7 +146,7 @@ def build(
     _build(values.pop("profile"), values)
 
 
-def _request(values: dict[str, Any]) -> Request:
+def build_request(values: dict[str, Any]) -> Request:
     """A command's parameters (its ``locals()``) as a Request: the names are the same."""
     from buildtool.api import Request
 
@@ -175,15 +156,15 @@ def _request(values: dict[str, Any]) -> Request:
 def _build(profile: str, values: dict[str, Any]) -> None:
     from buildtool.api import build_profile
 
-    _show([build_profile(profile, _request(values))], values["as_json"])
+    show_lines([build_profile(profile, build_request(values))], values["as_json"])
 
 
-def _show(lines: list[Line], as_json: bool) -> None:
-    """The artifacts of each build: a table, or JSON."""
+def show_lines(lines: list[Line], as_json: bool, *, extra: dict[str, object] | None = None) -> None:
+    """The artifacts of each build: a table, or JSON (each with ``extra``)."""
     from buildtool.core.files import human_size
 
     if as_json:
-        print_json([_as_dict(line) for line in lines])
+        print_json([{**_as_dict(line), **(extra or {})} for line in lines])
         return
     for line in lines:
         result = line.result

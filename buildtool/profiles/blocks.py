@@ -79,6 +79,7 @@ def context(
     *,
     toolchain: Toolchain | None,
     clml: ClmlSdk | None,
+    llvm: str | None = None,
     asked: Mapping[str, str],
 ) -> dict[str, object]:
     """Everything the templates may name, block by block.
@@ -94,13 +95,12 @@ def context(
             "profile android-clml needs the Qualcomm OpenCLML SDK, and none is named",
             fix='set clml = "…" under [toolchains] in buildtool.toml, or BUILDTOOL_TOOLCHAINS_CLML',
         )
-    llvm = "OFF"
-    if definition.base.name == "host":
-        llvm = str(settings.path("toolchains.llvm_config") or "ON")
+    named = settings.path("toolchains.llvm_config")
+    compiler = (llvm or str(named or "ON")) if definition.base.name == "host" else "OFF"
     # In an NDK build tvm-ffi's libbacktrace is compiled for the wrong machine.
     renamed = validate.name_in(source, "USE_LIBBACKTRACE") == "TVM_FFI_USE_LIBBACKTRACE"
     return {
-        "llvm": Llvm(llvm),
+        "llvm": Llvm(compiler),
         "opencl": OpenCl(
             qcom=definition.cross,
             qcom_header=_has_qcom_header(source, asked.get("USE_OPENCL"), clml_value if runs_clml else None),

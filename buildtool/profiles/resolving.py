@@ -32,12 +32,14 @@ def resolve(
     sets: Sequence[str] = (),
     toolchain: Toolchain | None = None,
     clml: ClmlSdk | None = None,
+    llvm: str | None = None,
 ) -> Profile:
     """The profile fitted to this tree, with its config.cmake.
 
     ``sets`` are ``NAME=VALUE`` texts of --set; they win over the settings, which win
     over the profile. The text depends on the arguments alone. Without ``toolchain``
-    (only looking) the target triple is the ABI's usual one. Raises ConfigError that
+    (only looking) the target triple is the ABI's usual one. ``llvm`` is the value of USE_LLVM
+    that was found for a compiler (None: as settings say, else ON). Raises ConfigError that
     lists everything wrong with what the user asked for.
     """
     definition = define(name, settings)
@@ -50,6 +52,7 @@ def resolve(
         settings,
         toolchain=toolchain,
         clml=clml,
+        llvm=llvm,
         asked={option.name: option.value for option in asked.values()},
     )
     text = rendering.render(

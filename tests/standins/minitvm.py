@@ -24,4 +24,7 @@ def make_minitvm(dest: Path, era: str = "relay") -> Path:
         raise ValueError(f"era must be relay or relax, not {era!r}")
     for layer in ("common", era):
         shutil.copytree(_FILES / layer, dest, dirs_exist_ok=True)
+    version = (dest / "version.py").read_text(encoding="utf-8").split('"')[-2]
+    package = dest / "python" / "tvm" / "__init__.py"
+    package.write_text(package.read_text(encoding="utf-8").replace("@VERSION@", version), encoding="utf-8")
     return dest

@@ -27,3 +27,12 @@ function(write_build_options)
   endforeach()
   file(WRITE ${CMAKE_BINARY_DIR}/TVMBuildOptions.txt "${text}")
 endfunction()
+
+# What the library was built with, for its Python to tell.
+function(describe_options target)
+  set(text "")
+  foreach(name IN LISTS TVM_ALL_OPTIONS)
+    string(APPEND text "${name}=${${name}}|")
+  endforeach()
+  target_compile_definitions(${target} PRIVATE "MINITVM_OPTIONS=\"${text}\"")
+endfunction()
