@@ -72,6 +72,10 @@ def call(host: str, port: int, message: list[Any], *, timeout: float = 5.0) -> A
             if not 0 < length <= _LIMIT:
                 raise CheckFailed(f"the tracker's answer has an absurd length: {length}", where=where)
             reply = json.loads(_receive(link, length))
+    except (ConnectionResetError, BrokenPipeError) as exc:
+        # A peer that closes with our words unread resets the connection: the same end, by another name.
+        words = "the RPC tracker does not answer: it closed the connection in mid-answer"
+        raise CheckFailed(words, where=where) from exc
     except (OSError, ValueError, RecursionError) as exc:
         raise CheckFailed(f"the RPC tracker does not answer: {exc}", where=where) from exc
     if not isinstance(reply, list) or not reply or reply[0] != 0:
