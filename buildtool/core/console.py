@@ -72,17 +72,28 @@ def print_json(value: Any) -> None:
 
 def print_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A result for people, on stdout: a table, as wide as the terminal or unwrapped in a pipe."""
+    if not sys.stdout.isatty():
+        _print_plain(title, columns, rows)
+        return
     from rich.console import Console
     from rich.table import Table
 
-    width = None if sys.stdout.isatty() else 2000
-    console = Console(highlight=False, width=width)
+    console = Console(highlight=False)
     if title:
         console.print(title, style="bold", markup=False, soft_wrap=True)
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
     console.print(table)
+
+
+def _print_plain(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns as wide as their longest cell, each row on one line."""
+    table = [list(columns), *(["" if v is None else str(v).replace("\n", " ") for v in row] for row in rows)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
+    lines = [title] if title else []
+    lines += ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in table]
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _cell(value: object) -> str:

@@ -18,6 +18,10 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z0-9_./+-]+)\}")
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _SPACE = " \t\r\n"
+# Runs that no rule looks into: jumping over them is what makes reading a tree quick.
+_SPACES = re.compile(r"[ \t\r\n]+")
+_PLAIN = re.compile(r"[^ \t\r\n()#\"\\$]+")
+_INSIDE_QUOTES = re.compile(r'[^"\\]+')
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,11 @@ class _Parser:
 
     def line(self, position: int | None = None) -> int:
         return self.text.count("\n", 0, self.at if position is None else position) + 1
+
+    def jump(self, run: re.Pattern[str]) -> None:
+        """Move past the run at the cursor, if there is one."""
+        if (found := run.match(self.text, self.at)) is not None:
+            self.at = found.end()
 
     def error(self, what: str, position: int) -> ConfigError:
         return ConfigError(what, where=f"{self.where}:{self.line(position)}")
@@ -126,7 +135,7 @@ class _Parser:
         while self.at < len(self.text):
             char = self.text[self.at]
             if char in _SPACE:
-                self.at += 1
+                self.jump(_SPACES)
             elif char == "#":
                 self.comment()
             elif char in "()":
@@ -150,7 +159,8 @@ class _Parser:
         begun = self.at
         self.at += 1
         while self.at < len(self.text):
-            char = self.text[self.at]
+            self.jump(_INSIDE_QUOTES)
+            char = self.text[self.at : self.at + 1]
             self.at += 2 if char == "\\" else 1
             if char == '"':
                 return self.text[begun + 1 : self.at - 1]
@@ -159,8 +169,9 @@ class _Parser:
     def unquoted(self) -> str:
         begun = self.at
         while self.at < len(self.text):
-            char = self.text[self.at]
-            if char in _SPACE or char in "()#":
+            self.jump(_PLAIN)
+            char = self.text[self.at : self.at + 1]
+            if char in _SPACE or char in "()#":  # also at the end, where it is empty
                 break
             if char == '"':  # legacy form: -DNAME="a b"
                 self.quoted()

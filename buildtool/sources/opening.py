@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from buildtool.core import files
 from buildtool.core.errors import BuildFailed, ConfigError, UsageError
-from buildtool.sources import cache, git, sdist
+from buildtool.sources import cache
 from buildtool.sources.model import Pin, TvmSource
-from buildtool.sources.sdist import Progress
 from buildtool.sources.spec import Spec, parse_spec
 from buildtool.sources.tree import examine, is_tvm_tree
 
 if TYPE_CHECKING:
     from buildtool.settings import Settings
+    from buildtool.sources.sdist import Progress
 
 HOME_VARIABLE = "TVM_HOME"
 LOCK_FILE = "buildtool.lock"
@@ -87,6 +87,8 @@ def _locate(wanted: Spec, sha256: str | None, pin: Pin | None, progress: Progres
     if sha256 is not None and actual != sha256:
         raise BuildFailed("sha256 mismatch", where=str(wanted.path), expected=sha256, found=actual)
     found = Pin("archive", actual)
+    from buildtool.sources import sdist
+
     return sdist.unpacked(wanted.path, wanted, found, strip=None) / "tree", found
 
 
@@ -94,6 +96,8 @@ def _locate_git(wanted: Spec, pin: Pin | None) -> tuple[Path, Pin]:
     commit = pin.id if pin else wanted.commit
     if commit and cache.usable(place := cache.entry(known := Pin("git", commit)), known):
         return place / "tree", known  # no network: the content is the locked one
+    from buildtool.sources import git
+
     commit, ref = git.resolve(wanted)
     found = Pin("git", commit)
     if pin is not None and pin != found:
@@ -106,11 +110,15 @@ def _locate_sdist(wanted: Spec, sha256: str | None, progress: Progress | None) -
     cached = cache.by_spec(wanted.text)
     if cached and sha256 in (None, cached[1].id):
         return cached[0] / "tree", cached[1]
+    from buildtool.sources import sdist
+
     place, found = sdist.fetch(wanted, sha256=sha256, progress=progress)
     return place / "tree", found
 
 
 def _pin_path(root: Path) -> Pin:
+    from buildtool.sources import git
+
     commit = git.describe(root)
     if commit is None:
         names = ("version.py", "CMakeLists.txt")
