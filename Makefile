@@ -7,7 +7,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 # The end-to-end tests and the demo share these extras; the versions are pinned in pyproject.toml.
-EXTRAS := dev,host,cache,adb,zig
+EXTRAS := dev,host,cache,adb,zig,release
 
 .PHONY: demo test test-fast check format clean tools
 

@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "build": ("build", "build", "Build any profile, also your own."),
     "verify": ("verify", "verify", "Prove that the built files are right and run on a device."),
     "run": ("run", "run", "Run a model with rtvm on a device and compare its outputs."),
+    "package": ("package", "app", "Pack what was built for others; check what was received."),
     "devices": ("device", "devices", "List the devices that can be used."),
     "rpc": ("rpc", "app", "TVM RPC tracker and servers on devices."),
     "ndk": ("ndk", "app", "Find, list and install Android NDKs."),
