@@ -40,7 +40,8 @@ def write(sets: Sequence[ArtifactSet], path: Path, *, epoch: int) -> Path:
         entries |= new
         levels.add(level)
     version = sets[0].version
-    entries["AndroidManifest.xml"] = Entry(_manifest(max(levels)).encode())
+    vendor = {n for s in sets for a in s.artifacts for n in a.elf.needed if n.startswith("libOpenCL")}
+    entries["AndroidManifest.xml"] = Entry(_manifest(max(levels), vendor).encode())
     entries["classes.jar"] = Entry(_empty_jar())
     entries["R.txt"] = Entry(b"")
     description = {
@@ -83,13 +84,19 @@ def _prefab_version(version: str) -> str:
     return ".".join([*re.findall(r"\d+", version), "0", "0"][:3])
 
 
-def _manifest(level: int) -> str:
+def _manifest(level: int, vendor: set[str]) -> str:
+    """``vendor``: the phone's libraries that ours are linked to, so that an app can't do without them."""
+    needed = {name: "true" if name in vendor else "false" for name in ("libOpenCL.so", *vendor)}
+    natives = "".join(
+        f'    <uses-native-library android:name="{name}" android:required="{needed[name]}" />\n'
+        for name in sorted(needed)
+    )
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n'
         f'<manifest xmlns:android="{_NAMESPACE}" package="{PACKAGE}">\n'
         f'  <uses-sdk android:minSdkVersion="{level}" />\n'
         "  <application>\n"
-        '    <uses-native-library android:name="libOpenCL.so" android:required="false" />\n'
+        f"{natives}"
         "  </application>\n"
         "</manifest>\n"
     )

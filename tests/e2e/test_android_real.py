@@ -7,15 +7,22 @@ the commands, flags, collecting and checks are right. It is no Android result.
 from __future__ import annotations
 
 import json
+import subprocess
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from buildtool.artifacts import read_elf
+from buildtool.core.types import Abi
+from buildtool.devices.qemu import QemuDevice, find_qemu
+from buildtool.toolchains.cross import find_sysroot
 from tests.conftest import BUILDS, DEMO_SETTINGS, BuildtoolRunner
 from tests.standins import clml as clml_standin
 from tests.standins import ndk as ndk_standin
+
+APP = Path(__file__).parents[2] / "examples" / "cmake-app" / "main.cc"
 
 pytestmark = [
     pytest.mark.e2e,
@@ -99,3 +106,29 @@ def test_it_runs_on_the_emulated_device_and_is_not_taken_for_android(
     ran = {"rpc-starts", "smoke-abi", "kernel-direct", "rpc-copy", "rpc-kernel", "llvm-matmul", "rtvm-model"}
     assert ran <= passed
     assert {"elf-abi", "page-size", "runpath", "stripped", "android-ffi-linked"} <= passed
+
+
+def test_an_app_built_from_the_aars_prefab_folder_runs(
+    built: dict[str, Any], kits: tuple[Path, Path], run_buildtool: BuildtoolRunner, tmp_path: Path
+) -> None:
+    done = run_buildtool("package", "--dist", built["dist"], "--aar", "-o", "release")
+    assert done.returncode == 0, done.stderr
+    (packed,) = (tmp_path / "release").glob("*.aar")
+    with zipfile.ZipFile(packed) as archive:
+        archive.extractall(tmp_path / "aar")
+    manifest = (tmp_path / "aar" / "AndroidManifest.xml").read_text()
+    assert 'android:name="libOpenCL_system.so" android:required="true"' in manifest
+    modules = tmp_path / "aar" / "prefab" / "modules"
+    folders = [modules / name / "libs" / "android.arm64-v8a" for name in ("tvm_runtime", "tvm_ffi")]
+    app = tmp_path / "tvm_app"
+    words = ["aarch64-linux-gnu-g++", "-std=c++17", f"-I{modules / 'tvm_runtime' / 'include'}", str(APP)]
+    words += [*(f"-L{folder}" for folder in folders), "-Wl,--no-as-needed", "-ltvm_runtime", "-ltvm_ffi"]
+    # The phone's own OpenCL is not in the AAR.
+    words += ["-Wl,--unresolved-symbols=ignore-in-shared-libs", "-o", str(app)]
+    subprocess.run(words, check=True, capture_output=True)
+    sysroot = find_sysroot("aarch64-linux-gnu")
+    device = QemuDevice(tmp_path / "phone", abi=Abi.ARM64, sysroot=sysroot, qemu=find_qemu(Abi.ARM64))
+    libraries = [p for f in (*folders, kits[1] / "lib64") for p in f.glob("*.so")]
+    device.push({"tvm_app": app, **{p.name: p for p in libraries}})
+    ran = device.run(["./tvm_app"], env={"LD_LIBRARY_PATH": str(device.workdir)}, timeout=60)
+    assert (ran.returncode, ran.stdout.split("\n")[0]) == (0, "sum 6"), ran
