@@ -45,6 +45,9 @@ def package(
     aar: Annotated[
         bool, typer.Option("--aar", help="Also an AAR with Prefab, of all Android builds named.")
     ] = False,
+    wheel: Annotated[
+        bool, typer.Option("--wheel", help="Also a Python wheel for Linux boards, one a build.")
+    ] = False,
     sign: Annotated[
         str | None,
         typer.Option(
@@ -72,19 +75,22 @@ def package(
 
     from buildtool.cli.built import open_built
     from buildtool.release import aar as aars
-    from buildtool.release import contents, pack
+    from buildtool.release import board_wheel, contents, pack
 
     places: list[Path | None] = [*(dist or [])] or [None]
     sets = [open_built(place, profile, settings)[0] for place in places]
     if reproducible:
         for artifacts in sets:
             _same_again(artifacts, settings)
-    words = shlex.split(sign) if sign else []
-    made = pack.make(sets, output.absolute(), formats=tuple(formats or ["tar.gz"]), sign=() if aar else words)
+    folder, words = output.absolute(), shlex.split(sign) if sign else []
+    made = pack.make(sets, folder, formats=tuple(formats or ["tar.gz"]))
+    more: list[Path] = []
     if aar:
         name = f"tvm-runtime-{sets[0].version}.aar"
-        aars.write(sets, output.absolute() / name, epoch=contents.source_epoch(sets[0]))
-        made = pack.add(made, output.absolute() / name, sign=words)
+        more.append(aars.write(sets, folder / name, epoch=contents.source_epoch(sets[0])))
+    if wheel:
+        more += [board_wheel.write(s, folder, epoch=contents.source_epoch(s)) for s in sets]
+    made = pack.finish(made, more, sign=words)
     if as_json:
         print_json({"sums": str(made.sums), "archives": [str(p) for p in made.archives]})
     else:

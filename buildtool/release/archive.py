@@ -15,7 +15,7 @@ from typing import IO, Any
 from buildtool.core.errors import BuildFailed, ToolMissing, unknown
 
 FORMATS = ("tar.gz", "tar.zst", "zip")
-_ZIPS = ("zip", "aar")
+_ZIPS = ("zip", "aar", "whl")
 OLDEST = 315_532_800
 """1980-01-01: a zip file knows no earlier time."""
 _LIMIT = 4 * 10**9
@@ -57,7 +57,7 @@ def write(path: Path, top: str, entries: Mapping[str, Entry], *, epoch: int) -> 
 
 
 def format_of(path: Path) -> str:
-    for kind in (*FORMATS, "aar"):
+    for kind in (*FORMATS, *_ZIPS):
         if path.name.endswith(f".{kind}"):
             return "zip" if kind in _ZIPS else kind
     raise unknown("archive format", path.name, FORMATS, where=str(path))

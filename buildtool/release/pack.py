@@ -31,12 +31,11 @@ def make(
     folder: Path,
     *,
     formats: Sequence[str] = ("tar.gz",),
-    sign: Sequence[str] = (),
 ) -> Release:
-    """Archives of every set in every format, debug archives, SHA256SUMS, and a signature of that.
+    """Archives of every set in every format, debug archives, and SHA256SUMS.
 
-    ``sign`` is the user's command; the path of SHA256SUMS is added to it. A file appears whole or
-    not at all, and SHA256SUMS last: a release without it is unfinished. Raises BuildFailed.
+    A file appears whole or not at all, and SHA256SUMS last: a release without it is unfinished.
+    Raises BuildFailed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / ".release.lock", what=f"the release folder {folder}"):
@@ -53,17 +52,16 @@ def make(
                     made.append(archive.write(folder / f"{name}.{kind}", name, debug, epoch=epoch))
         sums = folder / SUMS
         atomic_write(sums, _sums_text(folder, made))
-        if sign:
-            run([*sign, sums], timeout=600, what=f"signing with {sign[0]}")
     return Release(tuple(made), sums)
 
 
-def add(release: Release, path: Path, *, sign: Sequence[str] = ()) -> Release:
-    """The release with one more file in its SHA256SUMS, which is then signed."""
-    atomic_write(release.sums, _sums_text(path.parent, [path]))
+def finish(release: Release, more: Sequence[Path], *, sign: Sequence[str] = ()) -> Release:
+    """The release with ``more`` files in its SHA256SUMS, which the user's command ``sign`` then signs:
+    its path is the command's last word."""
+    atomic_write(release.sums, _sums_text(release.sums.parent, more))
     if sign:
         run([*sign, release.sums], timeout=600, what=f"signing with {sign[0]}")
-    return Release((*release.archives, path), release.sums)
+    return Release((*release.archives, *more), release.sums)
 
 
 def _sums_text(folder: Path, made: Iterable[Path]) -> str:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from buildtool.artifacts import ArtifactSet
 from buildtool.core.errors import BuildFailed, BuildtoolError, UsageError
-from buildtool.release import aar, archive, contents, pack, papers, reproducible
+from buildtool.release import aar, archive, board_wheel, contents, pack, papers, reproducible
 from buildtool.release.archive import Entry
 from tests.standins.binaries import ADD, MAIN, artifact, artifact_set, compile_c, host_toolchain
 
@@ -173,7 +173,7 @@ def tampered(made: pack.Release, change: Any, *, sums: bool = True) -> Path:
     change(files, top)
     archive.write(path, top, {n[len(top) + 1 :]: Entry(d) for n, d in files.items()}, epoch=0)
     if sums:
-        pack.add(made, path)
+        pack.finish(made, [path])
     return path
 
 
@@ -249,10 +249,11 @@ def test_signing_is_the_users_command(built: ArtifactSet, tmp_path: Path) -> Non
     script = tmp_path / "sign"
     script.write_text('#!/bin/sh\nfor last; do :; done\ncp "$last" "$last.sig"\n')
     script.chmod(0o755)
-    made = pack.make([built], tmp_path / "r", sign=[str(script), "-k", "a b"])
+    made = pack.make([built], tmp_path / "r")
+    pack.finish(made, [], sign=[str(script), "-k", "a b"])
     assert made.sums.with_name("SHA256SUMS.sig").read_text() == made.sums.read_text()
     with pytest.raises(BuildtoolError, match="signing with"):
-        pack.make([built], tmp_path / "r2", sign=["false"])
+        pack.finish(made, [], sign=["false"])
 
 
 def test_what_differs_and_why(tmp_path: Path) -> None:
@@ -307,3 +308,38 @@ def test_gzip_and_zip_headers_hold_no_time(tmp_path: Path) -> None:
     assert packed[4:8] == b"\0\0\0\0" and gzip.decompress(packed)
     path = archive.write(tmp_path / "x.zip", "t", {"a": Entry(b"1")}, epoch=0)
     assert zipfile.ZipFile(path).infolist()[0].date_time == time.gmtime(archive.OLDEST)[:6]
+
+
+def test_a_wheel_for_boards_installs_and_runs(built: ArtifactSet, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    path = board_wheel.write(built, tmp_path / "w", epoch=0)
+    assert path.read_bytes() == board_wheel.write(built, tmp_path / "again", epoch=0).read_bytes()
+    words = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target"]
+    subprocess.run([*words, str(tmp_path / "site"), str(path)], check=True, capture_output=True)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    script = "import tvm_runtime_libs as t; print(sorted(p.name for p in t.LIB.iterdir())); t.run('tvm_rpc')"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "['libtvm_runtime.so']\n"), done.stderr
+    assert (tmp_path / "site" / "bin" / "tvm_rpc").is_file()
+    with pytest.raises(UsageError, match="not built for Linux"):
+        board_wheel.write(android(built), tmp_path, epoch=0)
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [
+        ("0.25.dev0", "0.25.dev0"),
+        ("0.19.0", "0.19.0"),
+        ("0.26.dev0-5-gabc", "0.26.dev0+5.gabc"),
+        ("x", "0+x"),
+    ],
+)
+def test_versions_as_pip_wants_them(told: str, version: str) -> None:
+    from packaging.version import Version
+
+    assert board_wheel.python_version(told) == version
+    Version(version)
