@@ -9,7 +9,7 @@ import typer
 
 from buildtool.cli.options import Json, SettingsFile
 from buildtool.core.console import print_json, screen
-from buildtool.core.errors import EXIT_FAILED, UsageError
+from buildtool.core.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
     from buildtool.artifacts import ArtifactSet
@@ -99,42 +99,9 @@ def package(
 
 
 def _same_again(artifacts: ArtifactSet, settings: Path | None) -> None:
-    """Build the same once more: another folder, one job, no compiler cache, other locale and zone."""
-    import os
-    import tempfile
+    from buildtool.release import again
 
-    from buildtool.api import Request, build_profile
-    from buildtool.profiles.known import OWNED, OWNED_PREFIXES
-    from buildtool.release import reproducible
-
-    if artifacts.toolchain.get("name") == "ndk" and artifacts.ndk_dir is None:
-        raise UsageError("the NDK of the first build is not known", where="--check-reproducible")
-    saved = {name: os.environ.get(name) for name in ("TZ", "LANG", "LC_ALL")}
-    with tempfile.TemporaryDirectory(prefix="buildtool-again-") as folder:
-        os.environ.update(TZ="Pacific/Kiritimati", LANG="C", LC_ALL="C")
-        try:
-            request = Request(
-                source=artifacts.source_dir,
-                settings=settings,
-                # What the first build had from --set is known by its values only.
-                sets=[
-                    f"{name}={value}"
-                    for name, value in artifacts.options.items()
-                    if name not in OWNED and not name.startswith(tuple(OWNED_PREFIXES))
-                ],
-                abi=artifacts.abi.value,
-                build_dir=str(Path(folder) / "other place"),
-                ndk=artifacts.ndk_dir,
-                jobs=1,
-                cache="none",
-            )
-            again = build_profile(artifacts.profile, request).artifacts
-        finally:
-            for name, value in saved.items():
-                os.environ.pop(name, None)
-                if value is not None:
-                    os.environ[name] = value
-        rows = reproducible.differences(artifacts, again)
+    rows = again.differences(artifacts, settings)
     if rows:
         screen.error(["error: not reproducible", *(f"  {row}" for row in rows)])
         raise typer.Exit(EXIT_FAILED)
@@ -149,15 +116,26 @@ def verify(
     sums: Annotated[
         Path | None, typer.Option("--sums", metavar="FILE", help="Default: SHA256SUMS beside it.")
     ] = None,
+    rebuild: Annotated[
+        str | None,
+        typer.Option("--rebuild", metavar="SPEC", help="Also build it from this source; compare the bytes."),
+    ] = None,
+    ndk: Annotated[
+        str | None,
+        typer.Option("--ndk", metavar="DIR", help="With --rebuild: the NDK of an Android release."),
+    ] = None,
+    settings: SettingsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Check a received archive: digest, every file, SBOM, provenance, ELF headers.
+    """Check a received archive: digest, every file, SBOM, provenance, ELF headers; --rebuild for all bytes.
 
-    Example: buildtool package verify tvm-runtime-0.25.0-android-arm64-v8a.tar.gz
+    Example: buildtool package verify tvm-runtime-0.25.0-linux-aarch64-arm64-v8a.tar.gz --rebuild ~/tvm
     """
-    from buildtool.release import pack
+    from buildtool.release import again, pack
 
-    good = pack.check(archive, sums=sums)
+    good, record = pack.check(archive, sums=sums)
+    if rebuild is not None:
+        good.append(again.check(record, source=rebuild, ndk=ndk, settings=settings))
     if as_json:
         print_json({"ok": True, "checked": good})
     else:

@@ -86,8 +86,8 @@ def _entries(artifacts: ArtifactSet) -> tuple[dict[str, Entry], int]:
     return entries, epoch
 
 
-def check(path: Path, *, sums: Path | None = None) -> list[str]:
-    """Check a received archive; returns what was found good, a line each.
+def check(path: Path, *, sums: Path | None = None) -> tuple[list[str], dict[str, Any]]:
+    """Check a received archive; returns what was found good, a line each, and its build record.
 
     Its digest against SHA256SUMS (``sums``, else the one beside it), every file against the record,
     SBOM and provenance against their forms and the record, each program's ELF header against the record.
@@ -114,7 +114,7 @@ def check(path: Path, *, sums: Path | None = None) -> list[str]:
     papers.check_provenance(inside[papers.PROVENANCE].decode(), record)
     good.append("provenance is an in-toto statement (SLSA v1) about these files")
     good.append(_check_elf(inside, record, path))
-    return good
+    return good, record
 
 
 def _check_sum(path: Path, sums: Path | None) -> str:

@@ -93,6 +93,9 @@ def test_built_twice_in_different_ways(mini: Path, run_buildtool: BuildtoolRunne
     done = run_buildtool("package", "--check-reproducible")
     assert done.returncode == 0, done.stderr
     assert "reproducible: " in done.stderr
+    (packed,) = (tmp_path / "release").glob("*.tar.gz")
+    checked = run_buildtool("package", "verify", str(packed), "--rebuild", str(mini))
+    assert "ok: 3 files equal in a rebuild from the record" in checked.stdout, checked.stderr
     # A time that the source builds in is found, and named.
     source = next((mini / "src/runtime").glob("*.cc"))
     planted = 'extern "C" __attribute__((visibility("default"))) const char* when() { return __TIME__; }\n'
