@@ -74,6 +74,11 @@ def _preflight(plan: BuildPlan) -> None:
         # Ninja and CMake lists can't carry these in a path.
         if character in str(plan.build_dir) or character in str(plan.source.root):
             problems.append(f"the source or build path contains {character!r}, which CMake can't carry")
+    if any(c.isspace() for c in f"{plan.build_dir}{plan.source.root}") and _builds_libbacktrace(plan):
+        problems.append(
+            "the source or build path contains a space, which TVM's libbacktrace (autotools) can't carry: "
+            f"{plan.build_dir}; choose another --build-dir, or --set USE_LIBBACKTRACE=OFF"
+        )
     try:
         plan.build_dir.mkdir(parents=True, exist_ok=True)
         atomic_write(plan.build_dir / ".writable", "")
@@ -92,6 +97,15 @@ def _preflight(plan: BuildPlan) -> None:
             details=problems if len(problems) > 1 else (),
             fix=fix,
         )
+
+
+def _builds_libbacktrace(plan: BuildPlan) -> bool:
+    """An autotools sub-build of the tree's own libbacktrace is part of this build."""
+    options = {option.name: option.value for option in plan.profile.options}
+    values = [options[n] for n in ("USE_LIBBACKTRACE", "TVM_FFI_USE_LIBBACKTRACE") if n in options]
+    places = ("3rdparty/libbacktrace", "3rdparty/tvm-ffi/3rdparty/libbacktrace")
+    there = any((plan.source.root / place / "configure").is_file() for place in places)
+    return there and "OFF" not in (value.upper() for value in values)
 
 
 def _configure_if_needed(plan: BuildPlan, wanted: fingerprint.Fingerprint) -> tuple[bool, tuple[Effect, ...]]:

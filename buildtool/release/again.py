@@ -52,7 +52,7 @@ def rebuilt(
             toolchain=name if name in ("gcc", "clang", "zig") else None,
             abi=abi,
             api_level=level if isinstance(level, int) else None,
-            build_dir=str(Path(folder) / "other place"),
+            build_dir=str(Path(folder) / "elsewhere"),
             ndk=ndk,
             jobs=1,
             cache="none",

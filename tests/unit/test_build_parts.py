@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buildtool.build import effects, environment, fingerprint, tools
+from buildtool.build import effects, environment, fingerprint, runner, tools
 from buildtool.build.model import BuildPlan, Launcher
 from buildtool.build.progress import NinjaReader, short_name
-from buildtool.core.errors import ConfigError, ToolMissing
+from buildtool.core.errors import ConfigError, ToolMissing, UsageError
 from buildtool.core.types import Abi, Option
 from buildtool.profiles.model import Profile
 from buildtool.sources.model import Capabilities, Catalogue, Pin, TvmSource
@@ -234,3 +234,20 @@ def test_a_cache_asked_for_by_name_must_be_there(tmp_path: Path, monkeypatch: py
 def test_jobs_are_bounded_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "available_memory", lambda: 100 * 1000 * 1000)
     assert tools.default_jobs() == 1
+
+
+@pytest.mark.parametrize("place", ["3rdparty/libbacktrace", "3rdparty/tvm-ffi/3rdparty/libbacktrace"])
+def test_a_space_is_refused_where_libbacktrace_would_fail_late(tmp_path: Path, place: str) -> None:
+    """Its libtool installs to the first word of the path, after minutes of building."""
+    plan = make_plan(tmp_path)
+    (plan.source.root / place).mkdir(parents=True)
+    (plan.source.root / "CMakeLists.txt").touch()
+    (plan.source.root / place / "configure").touch()
+    spaced = replace(plan, build_dir=tmp_path / "a b")
+    runner._preflight(plan)
+    with pytest.raises(UsageError, match="contains a space, which TVM's libbacktrace"):
+        runner._preflight(spaced)
+    without = replace(plan.profile, options=(Option("TVM_FFI_USE_LIBBACKTRACE", "OFF", "--set"),))
+    runner._preflight(replace(spaced, profile=without))
+    (plan.source.root / place / "configure").unlink()
+    runner._preflight(spaced)
