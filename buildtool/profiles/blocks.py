@@ -97,8 +97,8 @@ def context(
         )
     named = settings.path("toolchains.llvm_config")
     compiler = (llvm or str(named or "ON")) if definition.base.name == "host" else "OFF"
-    # In an NDK build tvm-ffi's libbacktrace is compiled for the wrong machine.
-    renamed = validate.name_in(source, "USE_LIBBACKTRACE") == "TVM_FFI_USE_LIBBACKTRACE"
+    # autotools refuses white space in the source folder, the build folder and the compiler's path.
+    paths = f"{source.root}{settings.path('build.dir')}{toolchain.cc if toolchain else ''}"
     return {
         "llvm": Llvm(compiler),
         "opencl": OpenCl(
@@ -107,7 +107,7 @@ def context(
         ),
         "clml": Clml(clml_value) if clml_value else None,
         "kalloc": Kalloc(KALLOC_ALIGNMENT),
-        "backtrace": Backtrace("OFF" if android and renamed else "AUTO"),
+        "backtrace": Backtrace("OFF" if re.search(r"\s", paths) else "AUTO"),
         "machine": _machine(definition, settings, toolchain, android=android),
     }
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _KNOWN_TARGETS = ("tvm", "tvm_compiler", "tvm_runtime", "tvm_rpc", "rtvm")
 # Targets that exist only while an option is on.
 _TARGET_OPTIONS = {"tvm_rpc": "USE_CPP_RPC", "rtvm": "USE_CPP_RTVM"}
+BACKTRACE_OPTIONS = {"USE_LIBBACKTRACE", "TVM_FFI_USE_LIBBACKTRACE"}
 
 
 def resolve(
@@ -55,6 +56,8 @@ def resolve(
         llvm=llvm,
         asked={option.name: option.value for option in asked.values()},
     )
+    if context["backtrace"] == blocks.Backtrace("OFF") and not {*asked} & BACKTRACE_OPTIONS:
+        notes.append("stack traces are off: libbacktrace (autotools) refuses a path with a space")
     text = rendering.render(
         definition.base.name, {"profile": name, "version": source.version, **context}, recorder
     )

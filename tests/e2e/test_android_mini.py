@@ -78,3 +78,6 @@ def test_clml_from_one_flag(tmp_path: Path, run_buildtool: BuildtoolRunner, era:
     assert options["USE_CLML_GRAPH_EXECUTOR"] == str(clml)
     effects = {e["option"]: e for e in line["effects"]}
     assert "TVM_CLML_VERSION=5" in effects["USE_CLML"]["evidence"]
+    if era == "relay":
+        # The tree compiles these paths into the runtime.
+        assert b"compiler clang++, OpenCLML clml" in (Path(line["dist"]) / "libtvm_runtime.so").read_bytes()

@@ -140,9 +140,9 @@ def test_nothing_is_left_out_without_a_note(version: str, tmp_path: Path) -> Non
 
 
 def test_backtrace_value_by_generation(tmp_path: Path) -> None:
-    """Relay-era AUTO needs MACHINE_NAME; tvm-ffi's autotools sub-build is off in NDK builds."""
+    """Relay-era AUTO needs MACHINE_NAME; tvm-ffi's is a plain switch."""
     settings = settings_room.load(cwd=tmp_path, env={})
     old = profiles.resolve("android", release("0.19.0", tmp_path), settings)
     new = profiles.resolve("android", release("0.24.0", tmp_path), settings)
     assert (old.value("USE_LIBBACKTRACE"), old.value("MACHINE_NAME")) == ("AUTO", "aarch64-linux-android")
-    assert new.value("TVM_FFI_USE_LIBBACKTRACE") == "OFF"
+    assert new.value("TVM_FFI_USE_LIBBACKTRACE") == "ON"

@@ -60,7 +60,7 @@ def test_android_for_a_relax_tree_leaves_out_what_is_gone_and_says_so(tmp_path: 
     for name in ("USE_GRAPH_EXECUTOR", "USE_PROFILER", "USE_CPP_RTVM", "MACHINE_NAME"):
         note = next(n for n in profile.notes if n.startswith(f"{name} is left out: "))
         assert f"# {note}\n" in profile.text
-    assert got["TVM_FFI_USE_LIBBACKTRACE"] == "OFF"
+    assert got["TVM_FFI_USE_LIBBACKTRACE"] == "ON"
     assert "USE_LIBBACKTRACE is called TVM_FFI_USE_LIBBACKTRACE in this tree" in profile.notes
     assert profile.targets == ("tvm_runtime", "tvm_rpc")
     assert "target rtvm is left out: this tree has none" in profile.notes
@@ -75,7 +75,18 @@ def test_a_tree_without_the_runtime_is_refused(tmp_path: Path) -> None:
     assert caught.value.found == "tvm, tvm_rpc"
 
 
-def test_linux_aarch64_keeps_backtraces_and_names_no_android(tmp_path: Path) -> None:
+@pytest.mark.parametrize("odd", ["source", "build"])
+def test_no_libbacktrace_where_a_path_has_a_space(tmp_path: Path, odd: str) -> None:
+    """autotools: "unsafe srcdir value"; a build folder fails at its make install."""
+    tree = relax(Path("/nowhere/my tvm")) if odd == "source" else relax()
+    settings = settings_of(tmp_path, '[build]\ndir = "my builds"\n' if odd == "build" else "")
+    profile = resolve("android", tree, settings)
+    assert profile.value("TVM_FFI_USE_LIBBACKTRACE") == "OFF"
+    assert "a path here has a space in it" in profile.text
+    assert [note for note in profile.notes if note.startswith("stack traces are off")]
+
+
+def test_linux_aarch64_names_no_android(tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
     new = values(resolve("linux-aarch64", relax(), settings, toolchain=cross_gcc()))
     old = values(resolve("linux-aarch64", relay(), settings, toolchain=cross_gcc()))
@@ -178,7 +189,7 @@ def test_an_sdks_header_counts_only_where_its_folder_is_searched(tmp_path: Path)
     [
         (relay(), "linux-aarch64", {"USE_LIBBACKTRACE": "TVM_USE_LIBBACKTRACE=1"}),
         (relay(), "android", {}),
-        (relax(), "android", {"TVM_FFI_USE_LIBBACKTRACE": "TVM_FFI_USE_LIBBACKTRACE=0"}),
+        (relax(), "android", {"TVM_FFI_USE_LIBBACKTRACE": "TVM_FFI_USE_LIBBACKTRACE=1"}),
         (relax(), "linux-aarch64", {"TVM_FFI_USE_LIBBACKTRACE": "TVM_FFI_USE_LIBBACKTRACE=1"}),
     ],
 )
